@@ -1,0 +1,73 @@
+"""The catalogue of every Redis key of the project: names are made here and nowhere else.
+
+All keys of one shard begin with the hash tag ``{PREFIX:SCOPE:SHARD}``, so that one Lua call may touch them together on
+Redis Cluster. SCOPE is the spider's name, or the name in ``DEDUP_SCOPE`` when several spiders share one memory of what
+was seen; then the frontier's keys carry the spider's name after the tag.
+
+==================== ======= =================================================================
+key                  type    what it holds
+==================== ======= =================================================================
+TAG:bloom:*          several the dupefilter's memory (see ``crawler/dedup``)
+BASE:meta            hash    versions, the run (number, name, state, times), counters, the start claim
+BASE:runs            hash    finished run's name → when it finished (ms)
+BASE:ready           zset    host → when it may be asked next (ms, server clock); only hosts with queued requests
+BASE:queue:HOST      zset    request id → order (priority, then age)
+BASE:requests        hash    request id → deliveries, host, order, payload
+BASE:leases          zset    request id → when the lease ends (ms)
+BASE:owners          hash    request id → worker that holds the lease
+BASE:inflight        hash    host → leased requests of a host that has a delay
+BASE:due             hash    host → next allowed time (ms) of a drained or busy host that is still resting
+BASE:workers         hash    worker → heartbeat (ms), busy flag, version, host and pid
+BASE:replies         hash    worker → last exchange number and its reply (makes the exchange idempotent)
+BASE:starts          set     fingerprints of this run's start requests
+BASE:locals          hash    fingerprint of a request that only one worker can run → that worker
+BASE:dead            stream  dead letters: reason, time, URL, deliveries, payload
+SPIDER:start_urls    any     seeds, as scrapy-redis names the key (``REDIS_START_URLS_KEY``)
+==================== ======= =================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from crawler import config
+from crawler.errors import ConfigError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+
+class Keys(NamedTuple):
+    """Names of one shard's keys. ``Keys("crawler", "books").frontier`` is ``{crawler:books:0}``."""
+
+    prefix: str
+    spider: str
+    scope: str = ""
+    shard: int = 0
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings, spider: str) -> Keys:
+        """Keys of `spider`; reads ``REDIS_KEY_PREFIX`` and ``DEDUP_SCOPE``."""
+        prefix = config.text(settings, "REDIS_KEY_PREFIX", "crawler")
+        scope = config.text(settings, "DEDUP_SCOPE")
+        if scope == "spider":  # the documented word for "each spider its own memory"
+            scope = ""
+        for name, value in (("REDIS_KEY_PREFIX", prefix), ("DEDUP_SCOPE", scope)):
+            if set(value) & set("{}: \n"):
+                raise ConfigError(name, repr(value), "must not contain braces, colons or white space")
+        return cls(prefix, spider, scope)
+
+    @property
+    def tag(self) -> str:
+        """The hash tag that puts all keys of the shard on one node."""
+        return f"{{{self.prefix}:{self.scope or self.spider}:{self.shard}}}"
+
+    @property
+    def dedup(self) -> str:
+        """Base of the dupefilter's keys."""
+        return self.tag
+
+    @property
+    def frontier(self) -> str:
+        """Base of the frontier's keys."""
+        return f"{self.tag}:{self.spider}" if self.scope else self.tag
