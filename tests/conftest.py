@@ -1,0 +1,47 @@
+"""Fixtures that every test may use: a real server of this test process, emptied before each test."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+
+from tests.support import project
+from tests.support.server import RedisServer
+
+pytest_plugins = ["tests.site.fixtures"] if importlib.util.find_spec("tests.site.fixtures") else []
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """The server of this test process (one per xdist worker). A test that reconfigures a server makes its own."""
+    with RedisServer(appendonly=True) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """URL of the server, alive and empty."""
+    if not redis_server.alive:
+        redis_server.restart()
+    redis_server.resume()
+    with redis_server.client() as client:
+        client.flushall()
+    return redis_server.url
+
+
+@pytest.fixture
+def redis(redis_server: RedisServer, redis_url: str) -> Iterator[redis_py.Redis]:
+    """A client on the empty server: bytes in, bytes out, no retries."""
+    with redis_server.client() as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left() -> Iterator[None]:
+    """A test that fails half-way leaves no worker behind."""
+    before = len(project.started())
+    yield
+    project.kill_started(before)
