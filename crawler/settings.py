@@ -1,0 +1,85 @@
+"""The whole wiring on one page. Every deployment value is read from the environment (or ``.env``) by the name it has here.
+
+``docs/settings.md`` explains each line. Anything can also be given per run: ``scrapy crawl NAME -s DOWNLOAD_DELAY=0.5``.
+"""
+
+import os
+import socket
+
+from crawler.env import Env
+
+_env = Env.load()
+
+# --- Identity: who is crawling. Site owners read this, so let CONTACT be a page or an address where they reach you.
+BOT_NAME = _env.text("BOT_NAME", "crawler")
+USER_AGENT = _env.text("USER_AGENT", f"{BOT_NAME}/1.0 (+{_env.text('CONTACT', 'contact not set')})")
+ROBOTSTXT_USER_AGENT = BOT_NAME
+WORKER_NAME = _env.text("WORKER_NAME", f"{socket.gethostname()}-{os.getpid()}")
+
+# --- Where things are
+SPIDER_MODULES = ["crawler.spiders"]
+NEWSPIDER_MODULE = "crawler.spiders"
+COMMANDS_MODULE = "crawler.commands"
+
+# --- Redis: the first that is set of REDIS_URL, REDIS_HOST, an embedded server that local workers share
+REDIS_URL = _env.text("REDIS_URL") or None
+REDIS_HOST = _env.text("REDIS_HOST") or None
+REDIS_PORT = _env.integer("REDIS_PORT", 6379, low=1, high=65535)
+REDIS_DB = _env.integer("REDIS_DB", 0)
+REDIS_KEY_PREFIX = _env.text("REDIS_KEY_PREFIX", "crawler")
+
+# --- Politeness: per site over all workers, not per worker
+ROBOTSTXT_OBEY = _env.flag("ROBOTSTXT_OBEY", True)
+DOWNLOAD_DELAY = _env.number("DOWNLOAD_DELAY", 1.0)
+CONCURRENT_REQUESTS = _env.integer("CONCURRENT_REQUESTS", 16, low=1)
+CONCURRENT_REQUESTS_PER_DOMAIN = _env.integer("CONCURRENT_REQUESTS_PER_DOMAIN", 1, low=1)
+AUTOTHROTTLE_ENABLED = False  # it would tune each worker alone; the frontier keeps the pace for all of them
+DOWNLOADER_MIDDLEWARES = {
+    "crawler.frontier.Politeness": 950,
+    # Scrapy's own two would drop a redirect to another spelling of the same page as a duplicate.
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "crawler.canonical.RedirectMiddleware": 600,
+    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
+    "crawler.canonical.MetaRefreshMiddleware": 580,
+}
+
+# --- One URL, one page: what counts as the same request
+REQUEST_FINGERPRINTER_CLASS = "crawler.canonical.CanonicalFingerprinter"
+
+# --- Seen before?
+DUPEFILTER_CLASS = "crawler.dedup.BloomDupeFilter"
+BLOOM_CAPACITY = _env.integer("BLOOM_CAPACITY", 1_000_000, low=1)
+BLOOM_ERROR_RATE = _env.number("BLOOM_ERROR_RATE", 1e-6)
+DEDUP_SCOPE = _env.text("DEDUP_SCOPE")
+
+# --- The shared frontier
+SCHEDULER = "crawler.frontier.Scheduler"
+SPIDER_MIDDLEWARES = {
+    "crawler.frontier.StartOnce": 950,
+}
+SCHEDULER_PERSIST = _env.flag("SCHEDULER_PERSIST", True)
+SCHEDULER_FLUSH_ON_START = _env.flag("SCHEDULER_FLUSH_ON_START", False)
+FRONTIER_RUN = _env.text("FRONTIER_RUN")
+FRONTIER_ORDER = _env.choice("FRONTIER_ORDER", "priority", ["priority", "fifo", "lifo"])
+FRONTIER_HOST_DELAY = _env.number("FRONTIER_HOST_DELAY", 0) if _env.isset("FRONTIER_HOST_DELAY") else None
+FRONTIER_HOST_CONCURRENCY = (
+    _env.integer("FRONTIER_HOST_CONCURRENCY", 1, low=1) if _env.isset("FRONTIER_HOST_CONCURRENCY") else None
+)
+FRONTIER_LEASE = _env.number("FRONTIER_LEASE", 120, low=1)
+FRONTIER_GRACE = _env.number("FRONTIER_GRACE", 8)
+FRONTIER_IDLE = _env.number("FRONTIER_IDLE", 0)
+FRONTIER_MAX_DELIVERIES = _env.integer("FRONTIER_MAX_DELIVERIES", 5, low=1)
+FRONTIER_DEAD_MAX = _env.integer("FRONTIER_DEAD_MAX", 10_000)
+
+# --- Output: one JSON-lines file per spider and worker, kept whole over crashes
+FEED_DIR = _env.text("FEED_DIR", "items")
+FEEDS = {"%(feed_dir)s/%(name)s/%(worker)s.jsonl": {"format": "jsonlines"}}
+FEED_URI_PARAMS = "crawler.feeds.uri_params"
+FEED_STORAGES = {"": "crawler.feeds.LocalFeedStorage", "file": "crawler.feeds.LocalFeedStorage"}
+FEED_EXPORT_ENCODING = "utf-8"
+
+# --- Logs and doors. Scrapy opens a telnet console and a remote-control HTTP port by default; a worker needs neither.
+LOG_LEVEL = _env.choice("LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False
+TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
