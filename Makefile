@@ -1,0 +1,60 @@
+# Everything runs from a virtual environment in .venv that the targets make themselves: all they need beforehand is
+# Python >= 3.11 with pip and venv. `make PYTHON=/path/to/python3.13 venv` chooses the interpreter.
+
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+PYTEST  := $(BIN)/python -m pytest
+# Tests start whole crawls, each with several processes: more runners than this only makes them wait for each other.
+RUNNERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ "$$n" -le 4 ] || n=4; echo $$n)
+ARGS    ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help venv runtime demo test test-all check format bench up down lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: ## .venv with everything locked in requirements-dev.txt (a second run takes no time)
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" deploy/venv.sh requirements-dev.txt
+
+runtime:
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" deploy/venv.sh requirements.txt
+
+demo: runtime ## a local website, three workers, one frontier; ends with a table (ARGS="--pages 1000 --kill")
+	@$(BIN)/scrapy demo $(ARGS)
+
+test: venv ## the default suite (ARGS="-k bloom")
+	@$(PYTEST) -n $(RUNNERS) $(ARGS)
+
+test-all: venv ## the default suite, the slow tests and, where an engine runs, the Docker tests
+	@$(PYTEST) -n $(RUNNERS) -m "" $(ARGS)
+
+check: venv ## ruff and mypy
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+format: venv ## let ruff fix and format what it can
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: venv ## the benchmarks (minutes)
+	@$(PYTEST) -m "" -s tests/benchmarks $(ARGS)
+
+up: .env ## Redis and $WORKERS workers of $SPIDER in Docker (ARGS="--scale worker=4 --detach")
+	@docker compose version >/dev/null 2>&1 || { echo "make up needs Docker with its compose plugin; without Docker: make demo, or scrapy crawl" >&2; exit 1; }
+	docker compose up --build $(ARGS)
+
+down: ## stop what `make up` started; data stays in the volumes (ARGS=--volumes removes it)
+	docker compose down $(ARGS)
+
+.env:
+	@sed "s/^REDIS_PASSWORD=.*/REDIS_PASSWORD=$$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')/" .env.example > .env
+	@echo "wrote .env with a new Redis password; edit it to make the crawler yours"
+
+lock: venv ## compile requirements.txt and requirements-dev.txt from pyproject.toml (ARGS=--upgrade for newer versions)
+	@PYTHON="$(PYTHON)" ARGS="$(ARGS)" deploy/lock.sh
+
+clean: ## remove .venv and every cache; .env, items and .scrapy stay
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
