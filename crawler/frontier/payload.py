@@ -1,0 +1,368 @@
+"""Requests as bytes and back: data only, never code.
+
+A payload is one msgpack array ``[version, url, callback, fields]``, cut after the last element that is not a default:
+
+======== ======================================================================================================
+version  1. A worker that meets another number refuses the payload and says so.
+url      str, as the request carries it (already safe), so that tools read it without knowing the rest.
+callback method name of the spider, nil (``parse``), or false (Scrapy's ``NO_CALLBACK``).
+fields   map of small integers (:class:`Field`) to what differs from Scrapy's defaults.
+======== ======================================================================================================
+
+Values keep their types (``crawler/frontier/values.py``); what has no form there makes the request
+:class:`Unserialisable`, naming the place of the value; nothing is dropped silently. Lua never looks inside: for Redis a
+payload is an opaque string.
+
+Request classes come from an allow list: Scrapy's own four, and the spider's attribute ``request_classes`` (a list of
+classes; their ``attributes`` travel). No name in a payload is ever imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from scrapy.http import FormRequest, JsonRequest, Request, XmlRpcRequest
+from scrapy.http.request import NO_CALLBACK
+
+from crawler.frontier.values import PayloadError, Unserialisable, expect, locate, one_line, pack, path_of, unpack
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+
+__all__ = ["MAX_BYTES", "VERSION", "Field", "PayloadError", "Unserialisable", "decode", "encode", "url_of"]
+
+VERSION = 1
+MAX_BYTES = 16 * 1024 * 1024  # one request; larger bodies belong on disk, not in a queue
+
+
+class Field(IntEnum):
+    """Keys of the payload's map. A stored format: numbers are never given a new meaning."""
+
+    CLASS = 1
+    ERRBACK = 2
+    METHOD = 3
+    HEADERS = 4
+    BODY = 5
+    COOKIES = 6
+    META = 7
+    CB_KWARGS = 8
+    FLAGS = 9
+    ENCODING = 10
+    PRIORITY = 11
+    DONT_FILTER = 12
+    ATTRIBUTES = 13  # of subclasses: name → value
+
+
+# Written by Scrapy for one download of one request; a request that copied its parent's meta must not inherit them.
+# "download_slot" is judged apart (_is_default_slot), because users set it as well.
+TRANSIENT_META = frozenset({"download_latency", "cached_response", "cache_timestamp"})
+_SUSPECT_META = TRANSIENT_META | {"download_slot"}
+
+_SCRAPY_CLASSES: dict[int, type[Request]] = {1: FormRequest, 2: JsonRequest, 3: XmlRpcRequest}
+_SCRAPY_CODES = {cls: code for code, cls in _SCRAPY_CLASSES.items()}
+_BASE_ATTRIBUTES = frozenset(Request.attributes)
+
+# Plain ints: an IntEnum is a subclass of int, which the strict packer hands to `default`, and attribute access costs.
+(_CLASS, _ERRBACK, _METHOD, _HEADERS, _BODY, _COOKIES, _META, _CB_KWARGS, _FLAGS, _ENCODING, _PRIORITY, _DONT_FILTER,
+ _ATTRIBUTES) = map(int, Field)  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------- encoding
+
+
+def encode(request: Request, spider: Spider) -> bytes:
+    """`request` as bytes. Raises :class:`Unserialisable` with the reason; changes nothing in the request."""
+    callback = request.callback
+    name: str | bool | None = None if callback is None else _method_name(callback, spider, "callback")
+    fields = _fields(request, spider)
+    if fields:
+        body: list[Any] = [VERSION, str(request.url), name, fields]
+    elif name is not None:
+        body = [VERSION, str(request.url), name]
+    else:
+        body = [VERSION, str(request.url)]
+    try:
+        data = pack(body)
+    except Unserialisable as error:
+        raise Unserialisable(
+            locate({Field(n).name.lower(): value for n, value in fields.items()}) or str(error)
+        ) from None
+    if len(data) > MAX_BYTES:
+        raise Unserialisable(f"{len(data)} bytes: a queued request may have at most {MAX_BYTES}")
+    return data
+
+
+def _fields(request: Request, spider: Spider) -> dict[int, Any]:  # noqa: C901 (one test per attribute, hot path)
+    fields: dict[int, Any] = {}
+    if type(request) is not Request:
+        _add_class(fields, request, spider)
+    if request.errback is not None:
+        fields[_ERRBACK] = _method_name(request.errback, spider, "errback")
+    if request.method != "GET":
+        fields[_METHOD] = str(request.method)
+    if request.headers:
+        fields[_HEADERS] = {k: v[0] if len(v) == 1 else v for k, v in request.headers.items()}
+    if request.body:
+        fields[_BODY] = request.body
+    if request.cookies:
+        fields[_COOKIES] = request.cookies
+    if request.meta and (meta := _lasting_meta(request)):
+        fields[_META] = meta
+    if request.cb_kwargs:
+        fields[_CB_KWARGS] = request.cb_kwargs
+    if request.flags:
+        fields[_FLAGS] = request.flags
+    if request.encoding != "utf-8":
+        fields[_ENCODING] = request.encoding
+    if request.priority:
+        fields[_PRIORITY] = int(request.priority)
+    if request.dont_filter:
+        fields[_DONT_FILTER] = True
+    return fields
+
+
+def _lasting_meta(request: Request) -> dict[Any, Any]:
+    """The request's meta without what Scrapy wrote for one download."""
+    meta = request.meta
+    if _SUSPECT_META.isdisjoint(meta):
+        return meta
+    kept = {key: value for key, value in meta.items() if key not in TRANSIENT_META}
+    if "download_slot" in kept and _is_default_slot(request, kept["download_slot"]):
+        del kept["download_slot"]
+    return kept
+
+
+def _is_default_slot(request: Request, slot: object) -> bool:
+    """True if `slot` is what Scrapy itself would have written: the host name of this request or of one it came from.
+
+    Scrapy leaves no mark on what it wrote, so the host names known are compared: the request's own URL, the URLs it was
+    redirected from, and the page that linked to it (Referer). Any other value is the user's and travels.
+    """
+    redirects = request.meta.get("redirect_urls")
+    urls = [request.url, *(redirects if isinstance(redirects, list) else ())]
+    referer = request.headers.get("Referer")
+    if referer:
+        urls.append(referer.decode("latin-1"))
+    return any(_hostname(url) == slot for url in urls)
+
+
+def _hostname(url: object) -> str:
+    try:
+        return urlsplit(str(url)).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _method_name(function: Callable[..., Any], spider: Spider, role: str) -> str | bool:
+    """The name under which `spider`, here and in every other worker, finds `function`."""
+    if function is NO_CALLBACK:
+        return False
+    name: str = getattr(function, "__name__", "")
+    if getattr(spider, name, None) == function and hasattr(type(spider), name):
+        return name
+    for name in _names_of(getattr(function, "__func__", function), spider):
+        if getattr(spider, name, None) == function:
+            return name
+    raise Unserialisable(f"{role} {_describe_function(function, spider)}; use a method of the spider")
+
+
+def _names_of(function: object, spider: Spider) -> Iterator[str]:
+    """Attribute names of the spider's classes that hold `function`: private (mangled), aliased, decorated ones."""
+    for cls in type(spider).__mro__:
+        for name, value in vars(cls).items():
+            if getattr(value, "__func__", value) is function and not name.startswith("__"):
+                yield name
+
+
+def _describe_function(function: object, spider: Spider) -> str:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    owner = getattr(function, "__self__", None)
+    if "<lambda>" in name:
+        return f"{name} is a lambda"
+    if owner is spider:
+        return f"{name} is not what the spider's name {getattr(function, '__name__', '?')!r} stands for (overridden?)"
+    if owner is not None:
+        return f"{name} is a method of {type(owner).__name__}, not of this spider"
+    if "<locals>" in name:
+        return f"{name} is defined inside a function"
+    return f"{name} is not a method"
+
+
+# ---------------------------------------------------------------------------------------- encoding: request classes
+
+
+def _add_class(fields: dict[int, Any], request: Request, spider: Spider) -> None:
+    cls = type(request)
+    code = _SCRAPY_CODES.get(cls)
+    fields[_CLASS] = code if code is not None else _listed_path(cls, spider)
+    if code is None:
+        _check_attributes(request)
+    extra = {name: getattr(request, name) for name in cls.attributes if name not in _BASE_ATTRIBUTES}
+    if extra:
+        fields[_ATTRIBUTES] = extra
+
+
+def _listed(spider: Spider) -> dict[str, type[Request]]:
+    """The spider's own request classes by path."""
+    classes = getattr(spider, "request_classes", None) or ()
+    return {path_of(cls): cls for cls in classes if isinstance(cls, type) and issubclass(cls, Request)}
+
+
+def _listed_path(cls: type[Request], spider: Spider) -> str:
+    path = path_of(cls)
+    if "<locals>" in path:
+        raise Unserialisable(f"request class {path} is defined inside a function; move it to a module")
+    if _listed(spider).get(path) is not cls:
+        raise Unserialisable(
+            f"request class {path} is not allowed; set request_classes = [{cls.__name__}] in {type(spider).__name__}"
+        )
+    unknown = _not_arguments(cls)  # type: ignore[arg-type]
+    if unknown:
+        raise Unserialisable(f"request class {path} lists {unknown!r} in attributes, but its __init__ does not take it")
+    return path
+
+
+@lru_cache(maxsize=256)
+def _not_arguments(cls: type[Request]) -> str:
+    """The first of the class's `attributes` that its constructor does not take by name, or ""."""
+    parameters = inspect.signature(cls).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return ""
+    names = {p.name for p in parameters}
+    return next((name for name in cls.attributes if name not in names), "")
+
+
+def _check_attributes(request: Request) -> None:
+    """Refuses instance attributes outside ``attributes``: they would be gone after the queue."""
+    cls = type(request)
+    names = set(getattr(request, "__dict__", ()))
+    for base in cls.__mro__:
+        if issubclass(base, Request) and not base.__module__.startswith("scrapy."):
+            slots = base.__dict__.get("__slots__", ())
+            slots = (slots,) if isinstance(slots, str) else slots
+            names.update(name for name in slots if not name.startswith("__") and hasattr(request, name))
+    for name in sorted(names):
+        if name not in cls.attributes and name.removeprefix("_") not in cls.attributes:
+            raise Unserialisable(
+                f"attribute {name!r} of request class {path_of(cls)} would be lost; add it to the class's attributes"
+            )
+
+
+# --------------------------------------------------------------------------------------------------------- decoding
+
+
+def decode(data: bytes, spider: Spider) -> Request:
+    """The request in `data`. Raises :class:`PayloadError` on any bytes that are not one; never another exception."""
+    try:
+        return _request(_envelope(data), spider)
+    except PayloadError:
+        raise
+    except Exception as error:  # noqa: BLE001 (Scrapy's and users' constructors may raise anything)
+        raise PayloadError(one_line(f"damaged payload: {type(error).__name__}: {error}")) from None
+
+
+def url_of(data: bytes) -> str:
+    """The URL in a payload, without building the request. Raises :class:`PayloadError`."""
+    return str(_envelope(data)[1])
+
+
+def _envelope(data: bytes) -> list[Any]:
+    """The payload's array, checked: version, length and the types of its elements."""
+    if len(data) > MAX_BYTES:
+        raise PayloadError(f"payload of {len(data)} bytes: at most {MAX_BYTES} are read")
+    body = unpack(data)
+    if type(body) is not list or not body or type(body[0]) is not int:
+        raise PayloadError("not a payload: no list that begins with a version")
+    if body[0] != VERSION:
+        raise PayloadError(f"payload version {body[0]}: this worker reads version {VERSION}")
+    if not 2 <= len(body) <= 4:
+        raise PayloadError(f"payload with {len(body)} elements: 2 to 4 expected")
+    expect("url", body[1], str)
+    if len(body) == 4:
+        expect("fields", body[3], dict)
+    return body
+
+
+def _request(body: list[Any], spider: Spider) -> Request:
+    url: str = body[1]
+    callback = _method(body[2], spider, "callback") if len(body) > 2 else None
+    fields: dict[int, Any] = body[3] if len(body) > 3 else {}
+    meta = expect("meta", fields.get(_META, {}), dict)
+    verbatim = "verbatim_url" in meta
+    if not verbatim and url.isascii() and url.isprintable() and " " not in url:
+        meta["verbatim_url"] = True  # the URL is safe already, and quoting it again would cost more than all the rest
+    if fields.keys() - _KNOWN_FIELDS:
+        raise PayloadError(f"payload with unknown fields {sorted(map(str, fields.keys() - _KNOWN_FIELDS))}")
+    cls = _class(fields.get(_CLASS), spider) if _CLASS in fields else Request
+    request = cls(url, callback=callback, meta=meta, **_arguments(fields, cls, spider))
+    if not verbatim:
+        request.meta.pop("verbatim_url", None)
+    if cls is not Request:  # constructors of subclasses add headers; what was queued is what counts
+        request.headers = fields.get(_HEADERS, {})
+    return request
+
+
+def _arguments(fields: dict[int, Any], cls: type[Request], spider: Spider) -> dict[str, Any]:
+    """Constructor arguments but url, callback and meta. Subclasses have other defaults: they get each one."""
+    if not fields:
+        return {}
+    arguments: dict[str, Any] = {}
+    for number, (name, kind, default) in _SIMPLE.items():
+        if number in fields:
+            arguments[name] = expect(name, fields[number], *kind)
+        elif cls is not Request:
+            arguments[name] = default
+    if _ERRBACK in fields:
+        arguments["errback"] = _method(fields[_ERRBACK], spider, "errback")
+    if _ATTRIBUTES in fields:
+        for name, value in expect("attributes", fields[_ATTRIBUTES], dict).items():
+            if name in _BASE_ATTRIBUTES or name not in cls.attributes:
+                raise PayloadError(one_line(f"request class {path_of(cls)} has no attribute {name!r} any more"))
+            arguments[name] = value
+    return arguments
+
+
+_SIMPLE: dict[int, tuple[str, tuple[type, ...], Any]] = {
+    _METHOD: ("method", (str,), "GET"),
+    _HEADERS: ("headers", (dict,), None),
+    _BODY: ("body", (bytes,), b""),
+    _COOKIES: ("cookies", (dict, list), None),
+    _CB_KWARGS: ("cb_kwargs", (dict,), None),
+    _FLAGS: ("flags", (list,), None),
+    _ENCODING: ("encoding", (str,), "utf-8"),
+    _PRIORITY: ("priority", (int,), 0),
+    _DONT_FILTER: ("dont_filter", (bool,), False),
+}
+_KNOWN_FIELDS = frozenset(map(int, Field))
+
+
+def _class(code: object, spider: Spider) -> type[Request]:
+    cls = _SCRAPY_CLASSES.get(code) if type(code) is int else None
+    if cls is None and isinstance(code, str):
+        cls = _listed(spider).get(code)
+    if cls is None:
+        raise PayloadError(
+            one_line(f"unknown request class {code!r}: not in request_classes of spider {spider.name!r}")
+        )
+    return cls
+
+
+def _method(name: object, spider: Spider, role: str) -> Callable[..., Any] | None:
+    if name is None:
+        return None
+    if name is False:
+        return NO_CALLBACK
+    if type(name) is not str:
+        raise PayloadError(f"{role} is {type(name).__name__}, expected a method name")
+    # Looked up on the class first: a property must not run because a payload says so.
+    if name.startswith("__") or not callable(getattr(type(spider), name, None)):
+        raise PayloadError(
+            one_line(f"{role} {name!r}: spider {spider.name!r} has no such method (renamed since it was queued?)")
+        )
+    method: Callable[..., Any] = getattr(spider, name)
+    return method
