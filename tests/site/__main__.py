@@ -19,14 +19,14 @@ def main() -> int:
     """Serves until SIGINT or SIGTERM."""
     parser = argparse.ArgumentParser(prog="python -m tests.site", description=__doc__.partition(":")[2].strip())
     parser.add_argument("--port", type=int, default=0, help="0 (default): a free one")
-    parser.add_argument("--bind", default="", help="address to listen on; default 127.0.0.1, .2, .3 ... by host")
+    parser.add_argument("--host", default="", help="address to listen on; default 127.0.0.1, .2, .3 ... by host")
     parser.add_argument("--names", default="", help="names of the hosts, comma-separated, when not those addresses")
     parser.add_argument("--until-eof", action="store_true", help="stop when standard input ends (the parent is gone)")
     options.add_arguments(parser)
     flags = parser.parse_args()
     try:
         chosen = options.from_arguments(flags)
-        listener = Listener(chosen, flags.port, flags.bind, [name for name in flags.names.split(",") if name])
+        listener = Listener(chosen, flags.port, flags.host, [name for name in flags.names.split(",") if name])
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
