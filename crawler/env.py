@@ -21,12 +21,16 @@ from crawler.errors import ConfigError
 _T = TypeVar("_T")
 PROJECT = Path(__file__).resolve().parent.parent
 
-_LINE = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>.*)")
-# A quoted value may hold anything but its quote; a bare one ends at white space followed by "#".
-_VALUE = re.compile(r"""(?:'(?P<single>[^']*)'|"(?P<double>[^"\\$]*)"|(?P<bare>[^'"$\s#][^'"$]*?)?)\s*(?:(?<!\S)\#.*)?""")
+_LINE = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_]\w*)\s*=(?P<value>.*)")
+_VALUE = re.compile(
+    r"""\s* (?: '(?P<single>[^']*)' | "(?P<double>[^"\\$]*)" | (?P<bare>[^'"$\s\#] ([^'"$\#] | (?<!\s)\#)*)? )
+        ((?<=\s) \#.* | \s+ \#.* | \s*)  # a comment needs white space before it: a bare value may contain a "#"
+    """,
+    re.VERBOSE,
+)
 
 
-class EnvironmentMistake(ConfigError, SystemExit):
+class EnvironmentConfigError(ConfigError, SystemExit):
     """A :class:`ConfigError` that ends the process with its one line if nobody catches it.
 
     Settings are imported before any command of ours runs, so an ordinary exception would reach the user as a traceback.
@@ -86,7 +90,7 @@ def read_env_file(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise EnvironmentMistake("CRAWLER_ENV_FILE", path, f"cannot be read ({error})") from None
+        raise EnvironmentConfigError("CRAWLER_ENV_FILE", path, f"cannot be read ({error})") from None
     values = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -99,15 +103,15 @@ def read_env_file(path: Path) -> dict[str, str]:
 def _parse(line: str, where: str) -> tuple[str, str]:
     match = _LINE.fullmatch(line)
     if match is None:
-        raise EnvironmentMistake(where, line, "must be NAME=value or a # comment")
+        raise EnvironmentConfigError(where, line, "must be NAME=value or a # comment")
     value = _VALUE.fullmatch(match["value"])
     if value is None:
-        raise EnvironmentMistake(where, line, "put a value with quotes or $ between single quotes")
-    return match["name"], value["single"] or value["double"] or value["bare"] or ""
+        raise EnvironmentConfigError(where, line, "put a value with quotes or $ between single quotes")
+    return match["name"], value["single"] or value["double"] or (value["bare"] or "").rstrip()
 
 
 def _checked(read: Callable[[], _T]) -> _T:
     try:
         return read()
     except ConfigError as error:
-        raise EnvironmentMistake(error.name, error.value, error.remedy) from None
+        raise EnvironmentConfigError(error.name, error.value, error.remedy) from None

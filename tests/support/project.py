@@ -22,7 +22,7 @@ _processes: list[subprocess.Popen[bytes]] = []
 def clean_env(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables a process of the project gets in tests: a few of the shell's, loopback allowed, `env`."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return {**kept, "PYTHONUNBUFFERED": "1", "CRAWLER_ALLOW_PRIVATE": "1", **(env or {})}
+    return {**kept, "PYTHONUNBUFFERED": "1", "CRAWLER_ENV_FILE": "", "CRAWLER_ALLOW_PRIVATE": "1", **(env or {})}
 
 
 def project_env(redis_url: str, folder: Path, **more: str) -> dict[str, str]:
@@ -57,7 +57,7 @@ def start_scrapy(
     args: Sequence[str], env: Mapping[str, str] | None = None, log_path: Path | None = None, *, cwd: Path = PROJECT
 ) -> subprocess.Popen[bytes]:
     """Start ``scrapy ARGS`` in its own process group; both outputs go to `log_path`. Killed at the end of the test."""
-    log = open(log_path, "ab") if log_path else None  # noqa: SIM115 (closed below, the child keeps its copy)
+    log = log_path.open("ab") if log_path else None  # closed below, the child keeps its copy
     try:
         process = subprocess.Popen(
             scrapy_command(args), cwd=cwd, env=clean_env(env), start_new_session=True,

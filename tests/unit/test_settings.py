@@ -1,0 +1,177 @@
+"""The settings page: exactly these differences from Scrapy's defaults, each deployment value from the environment."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.env import PROJECT, Env, read_env_file
+from crawler.errors import ConfigError
+
+SETTINGS = str(PROJECT / "crawler" / "settings.py")
+
+WIRING = {
+    "SPIDER_MODULES": ["crawler.spiders"],
+    "NEWSPIDER_MODULE": "crawler.spiders",
+    "COMMANDS_MODULE": "crawler.commands",
+    "ROBOTSTXT_USER_AGENT": "crawler",
+    "AUTOTHROTTLE_ENABLED": False,
+    "DOWNLOADER_MIDDLEWARES": {
+        "crawler.frontier.Politeness": 950,
+        "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+        "crawler.canonical.RedirectMiddleware": 600,
+        "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
+        "crawler.canonical.MetaRefreshMiddleware": 580,
+    },
+    "REQUEST_FINGERPRINTER_CLASS": "crawler.canonical.CanonicalFingerprinter",
+    "DUPEFILTER_CLASS": "crawler.dedup.BloomDupeFilter",
+    "SCHEDULER": "crawler.frontier.Scheduler",
+    "SPIDER_MIDDLEWARES": {"crawler.frontier.StartOnce": 950},
+    "FEEDS": {"%(feed_dir)s/%(name)s/%(worker)s.jsonl": {"format": "jsonlines"}},
+    "FEED_URI_PARAMS": "crawler.feeds.uri_params",
+    "FEED_STORAGES": {"": "crawler.feeds.LocalFeedStorage", "file": "crawler.feeds.LocalFeedStorage"},
+    "FEED_EXPORT_ENCODING": "utf-8",
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
+}
+
+# variable: (default, text in the environment, value it gives)
+DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
+    "BOT_NAME": ("crawler", "mybot", "mybot"),
+    "USER_AGENT": ("crawler/1.0 (+contact not set)", "mine/2", "mine/2"),
+    "WORKER_NAME": (f"{os.uname().nodename}-{os.getpid()}", "w1", "w1"),
+    "REDIS_URL": (None, "redis://host:1/2", "redis://host:1/2"),
+    "REDIS_HOST": (None, "host", "host"),
+    "REDIS_PORT": (6379, "7000", 7000),
+    "REDIS_DB": (0, "3", 3),
+    "REDIS_KEY_PREFIX": ("crawler", "other", "other"),
+    "ROBOTSTXT_OBEY": (True, "no", False),
+    "DOWNLOAD_DELAY": (1.0, "0.25", 0.25),
+    "CONCURRENT_REQUESTS": (16, "32", 32),
+    "CONCURRENT_REQUESTS_PER_DOMAIN": (1, "4", 4),
+    "BLOOM_CAPACITY": (1_000_000, "5000", 5000),
+    "BLOOM_ERROR_RATE": (1e-6, "1e-4", 1e-4),
+    "DEDUP_SCOPE": ("", "news", "news"),
+    "SCHEDULER_PERSIST": (True, "0", False),
+    "SCHEDULER_FLUSH_ON_START": (False, "1", True),
+    "FRONTIER_RUN": ("", "monday", "monday"),
+    "FRONTIER_ORDER": ("priority", "lifo", "lifo"),
+    "FRONTIER_HOST_DELAY": (None, "0", 0.0),
+    "FRONTIER_HOST_CONCURRENCY": (None, "2", 2),
+    "FRONTIER_LEASE": (120.0, "10", 10.0),
+    "FRONTIER_GRACE": (8.0, "3", 3.0),
+    "FRONTIER_IDLE": (0.0, "30", 30.0),
+    "FRONTIER_MAX_DELIVERIES": (5, "2", 2),
+    "FRONTIER_DEAD_MAX": (10_000, "7", 7),
+    "FEED_DIR": ("items", "/data", "/data"),
+    "LOG_LEVEL": ("INFO", "DEBUG", "DEBUG"),
+}
+
+
+def load(monkeypatch: pytest.MonkeyPatch, **environ: str) -> dict[str, Any]:
+    """The settings that `environ` gives, without this machine's environment and ``.env``."""
+    for name in [*DEPLOYMENT, "CONTACT"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CRAWLER_ENV_FILE", "")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    return {name: value for name, value in runpy.run_path(SETTINGS).items() if name.isupper()}
+
+
+def test_the_whole_page_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch) == {**WIRING, **{name: default for name, (default, _, _) in DEPLOYMENT.items()}}
+
+
+def test_every_deployment_value_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(monkeypatch, **{name: text for name, (_, text, _) in DEPLOYMENT.items()})
+    assert {name: settings[name] for name in DEPLOYMENT} == {name: value for name, (_, _, value) in DEPLOYMENT.items()}
+
+
+def test_identity_is_in_the_user_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(monkeypatch, BOT_NAME="mybot", CONTACT="https://example.com/bot")
+    assert settings["USER_AGENT"] == "mybot/1.0 (+https://example.com/bot)"
+    assert settings["ROBOTSTXT_USER_AGENT"] == "mybot"
+
+
+def test_dotted_paths_in_the_page_exist() -> None:
+    for path in _paths(WIRING):
+        module, _, name = path.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), path
+
+
+def _paths(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [path for pair in value.items() for part in pair for path in _paths(part)]
+    return (
+        [value] if isinstance(value, str) and value.startswith(("crawler.", "scrapy.")) and value.count(".") > 1 else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "remedy"),
+    [
+        ("DOWNLOAD_DELAY", "fast", "must be a number"),
+        ("DOWNLOAD_DELAY", "-1", "must be at least 0.0"),
+        ("CONCURRENT_REQUESTS", "1.5", "must be a whole number"),
+        ("CONCURRENT_REQUESTS", "0", "must be at least 1"),
+        ("REDIS_PORT", "70000", "must be between 1 and 65535"),
+        ("ROBOTSTXT_OBEY", "maybe", "must be 1 or 0"),
+        ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
+    ],
+)
+def test_a_bad_value_is_one_line(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, remedy: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(monkeypatch, **{variable: value})
+    assert str(caught.value) == f"{variable}={value}: {remedy}"
+
+
+def test_a_bad_value_ends_the_command_with_that_line_only() -> None:
+    environ = {**os.environ, "CRAWLER_ENV_FILE": "", "DOWNLOAD_DELAY": "fast"}
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "list"], cwd=PROJECT, env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "DOWNLOAD_DELAY=fast: must be a number\n")
+
+
+def test_env_file_below_the_real_environment(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("BOT_NAME=from-file\nCONTACT=file@example.com\n", encoding="utf-8")
+    env = Env.load({"CRAWLER_ENV_FILE": str(file), "BOT_NAME": "real"})
+    assert (env.text("BOT_NAME"), env.text("CONTACT")) == ("real", "file@example.com")
+
+
+def test_an_empty_variable_is_unset_and_hides_the_file(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("FRONTIER_IDLE=5\nFEED_DIR=/data\n", encoding="utf-8")
+    env = Env.load({"CRAWLER_ENV_FILE": str(file), "FRONTIER_IDLE": ""})
+    assert env.number("FRONTIER_IDLE", 0) == 0
+    assert not env.isset("FRONTIER_IDLE")
+    assert env.isset("FEED_DIR")
+
+
+def test_env_file_lines(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text(
+        '# who\n\nexport A=1\n  B = two words  # why\nC=\'it"s $5 # no\'\nD="x y" # c\nE=\nF=a#b\nG= # nothing\n',
+        encoding="utf-8",
+    )
+    assert read_env_file(file) == {
+        "A": "1", "B": "two words", "C": 'it"s $5 # no', "D": "x y", "E": "", "F": "a#b", "G": "",
+    }  # fmt: skip
+    assert read_env_file(tmp_path / "absent") == {}
+
+
+@pytest.mark.parametrize("line", ["BOT_NAME", "2X=1", "A B=1", "P='open", 'P="a$b"', "P=pa$word", "P=it's"])
+def test_a_bad_line_of_the_env_file_is_named(tmp_path: Path, line: str) -> None:
+    file = tmp_path / ".env"
+    file.write_text(f"A=1\n{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^\.env line 2="):
+        read_env_file(file)
