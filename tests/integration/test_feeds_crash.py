@@ -29,9 +29,9 @@ class Numbers(scrapy.Spider):
     name = "numbers"
     async def start(self):
         for number in range(int(first), int(last)):
-            yield {"number": number, "padding": "x" * 200_000}
             if end == "dies" and number == int(first) + 2:
                 os.write = write_half_and_die
+            yield {"number": number, "padding": "x" * 200_000}
             flush_feeds()
             print(number, flush=True)
         if end == "waits":
