@@ -39,5 +39,5 @@ if ! "$venv/bin/python" -c '' 2>/dev/null; then
   "$python" -m venv --clear "$venv"
 fi
 echo "installing $lock into $venv"
-PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python" -m pip install --quiet --require-hashes --requirement "$lock"
+PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python" -m pip install -qq --require-hashes --requirement "$lock"
 checksum "$lock" > "$venv/.installed-$lock"
