@@ -12,11 +12,12 @@ BASE:meta            hash    versions, the run (number, name, state, times), cou
 BASE:runs            hash    finished run's name → when it finished (ms)
 BASE:ready           zset    host → when it may be asked next (ms, server clock); only hosts with queued requests
 BASE:queue:HOST      zset    request id → order (priority, then age)
-BASE:requests        hash    request id → deliveries, host, order, payload
+BASE:requests        hash    request id → payload (queued and leased ones)
 BASE:leases          zset    request id → when the lease ends (ms)
-BASE:owners          hash    request id → worker that holds the lease
+BASE:owners          hash    request id → worker that holds the lease, host, order, whether it counts in flight
+BASE:deliveries      hash    request id → leases that ended without an ack (only ids that had one)
 BASE:inflight        hash    host → leased requests of a host that has a delay
-BASE:due             hash    host → next allowed time (ms) of a drained or busy host that is still resting
+BASE:due             zset    host → next allowed time (ms) of a host with a delay, dropped once past
 BASE:workers         hash    worker → heartbeat (ms), busy flag, version, host and pid
 BASE:replies         hash    worker → last exchange number and its reply (makes the exchange idempotent)
 BASE:starts          set     fingerprints of this run's start requests

@@ -1,6 +1,6 @@
-"""The whole wiring on one page. Every deployment value is read from the environment (or ``.env``) by the name it has here.
+"""The whole wiring on one page. Every deployment value comes from the environment or ``.env``, by the name it has here.
 
-``docs/settings.md`` explains each line. Anything can also be given per run: ``scrapy crawl NAME -s DOWNLOAD_DELAY=0.5``.
+``docs/settings.md`` explains each line. Anything can be set for one run too: ``scrapy crawl NAME -s DOWNLOAD_DELAY=2``.
 """
 
 import os
@@ -55,7 +55,7 @@ DEDUP_SCOPE = _env.text("DEDUP_SCOPE")
 # --- The shared frontier
 SCHEDULER = "crawler.frontier.Scheduler"
 SPIDER_MIDDLEWARES = {
-    "crawler.frontier.StartOnce": 950,
+    "crawler.frontier.StartOnce": 10,
 }
 SCHEDULER_PERSIST = _env.flag("SCHEDULER_PERSIST", True)
 SCHEDULER_FLUSH_ON_START = _env.flag("SCHEDULER_FLUSH_ON_START", False)

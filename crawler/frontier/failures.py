@@ -1,0 +1,52 @@
+"""Which finished requests count as failures, and the reason their dead letter gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Request, Response
+from twisted.python.failure import Failure
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+_LONGEST = 200  # characters of a reason
+
+
+def describe(kind: str, error: BaseException) -> str:
+    """One line: ``kind: ErrorType: text``."""
+    text = " ".join(str(error).split())
+    return f"{kind}: {type(error).__name__}{': ' if text else ''}{text}"[:_LONGEST]
+
+
+class FailureReasons:
+    """Tells from a download's outcome whether it finally failed, as Scrapy's own middlewares see it."""
+
+    def __init__(self, settings: BaseSettings, spider: Spider) -> None:
+        self._retried = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+        if not settings.getbool("RETRY_ENABLED"):
+            self._retried = set()
+        self._allow_all = settings.getbool("HTTPERROR_ALLOW_ALL")
+        self._allowed = {int(code) for code in settings.getlist("HTTPERROR_ALLOWED_CODES")}
+        self._allowed |= set(getattr(spider, "handle_httpstatus_list", ()))
+
+    def of(self, request: Request, result: Response | Failure) -> str:
+        """The reason, or "" for a success, a request refused on purpose, or one whose errback takes care."""
+        if isinstance(result, Response):
+            return self._of_response(request, result)
+        if request.errback is not None or isinstance(result.value, IgnoreRequest):
+            return ""
+        assert result.value is not None
+        return describe("download", result.value)
+
+    def _of_response(self, request: Request, response: Response) -> str:
+        """A status worth a retry that is still there after all retries; no other status is a failure."""
+        if response.status not in self._retried or self._allow_all or response.status in self._allowed:
+            return ""
+        if request.meta.get("handle_httpstatus_all") or request.errback is not None:
+            return ""
+        if response.status in request.meta.get("handle_httpstatus_list", ()):
+            return ""
+        return f"download: HTTP status {response.status} after all retries"

@@ -1,0 +1,426 @@
+-- The one exchange between a worker and a frontier shard.  Everything below happens in one step, or not at all.
+--
+--   KEYS   1 base of the frontier's keys    2 base of the dupefilter's keys    3 the seed key
+--   ARGV   1 the message, msgpack           (fields: crawler/frontier/message.py)
+--   reply  msgpack array                    (fields: crawler/frontier/message.py)
+--
+-- Order of work: replay check, validation, admit, ack, give back, renew, reclaim, lease, seeds, start claim, end of run.
+-- Idempotent: `replies` keeps the last number and answer of each worker; a repeated number is answered from there and
+-- changes nothing.  Nothing is written before everything that can fail was checked: a script error leaves half-writes.
+--
+-- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add and dedup_close.
+-- Keys (all in crawler/keys.py): meta runs ready queue:HOST requests leases owners deliveries inflight due workers
+-- replies starts locals dead.  Times are milliseconds of the server's clock.
+
+local base, dedup_base, seed_key = KEYS[1], KEYS[2], KEYS[3]
+local msg = cmsgpack.unpack(ARGV[1])
+local worker = msg.worker
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local LIVE = 10000      -- a worker not heard of for this long counts as dead for the end of the run
+local GAP = 5000        -- no exchange from anybody for this long: an outage, not dead workers
+local GRACE = 15000     -- after an outage workers get this long to renew before their leases are taken
+local AHEAD = 100       -- a request may be handed out this long before its host is due
+local LEVEL = 2 ^ 40    -- one step of priority in a queue's order; below it the age
+local FILTER, ADD, START, LOCAL = 1, 2, 4, 8   -- flags of an admission
+
+local meta_key, ready_key, requests_key = base .. ':meta', base .. ':ready', base .. ':requests'
+local leases_key, owners_key, deliveries_key = base .. ':leases', base .. ':owners', base .. ':deliveries'
+local inflight_key, due_key, dead_key = base .. ':inflight', base .. ':due', base .. ':dead'
+local starts_key, locals_key = base .. ':starts', base .. ':locals'
+local workers_key, replies_key = base .. ':workers', base .. ':replies'
+
+local function has(flags, flag) return flags % (flag * 2) >= flag end
+local function queue_key(host) return base .. ':queue:' .. host end
+
+-- ---------------------------------------------------------------- replay of a lost reply
+local function with_payloads(reply)
+  local leases = reply[4]
+  if #leases > 0 then
+    local ids = {}
+    for i, lease in ipairs(leases) do ids[i] = lease[1] end
+    local payloads = redis.call('HMGET', requests_key, unpack(ids))
+    for i, lease in ipairs(leases) do lease[5] = payloads[i] end
+  end
+  return cmsgpack.pack(reply)
+end
+
+local last = redis.call('HGET', replies_key, worker)
+if last then
+  last = cmsgpack.unpack(last)
+  if last[1] == msg.seq then return with_payloads(last) end
+end
+
+local meta = {}
+local flat = redis.call('HGETALL', meta_key)
+for i = 1, #flat, 2 do meta[flat[i]] = flat[i + 1] end
+if meta.run ~= msg.run then
+  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0})
+end
+
+local dedup
+if #msg.outbox > 0 then
+  local problem
+  dedup, problem = dedup_open(dedup_base, msg.dedup)
+  if not dedup then return redis.error_reply('DEDUP ' .. problem) end
+end
+
+-- ---------------------------------------------------------------- hosts
+local limits = {}
+local function limits_of(host)
+  if not limits[host] then
+    local own = msg.hosts and msg.hosts[host]
+    limits[host] = {delay = own and own[1] or msg.delay, concurrency = own and own[2] or msg.concurrency}
+  end
+  return limits[host]
+end
+
+-- A host with queued requests comes back in turn, unless it is there already or as busy as it may be.
+local function wake(host)
+  if host ~= '' and limits_of(host).delay > 0 then
+    local busy = tonumber(redis.call('HGET', inflight_key, host) or 0)
+    if busy >= limits_of(host).concurrency then return end
+  end
+  local due = tonumber(redis.call('ZSCORE', due_key, host) or 0)
+  redis.call('ZADD', ready_key, 'NX', math.max(now, due), host)
+end
+
+local function rest_until(host, when)
+  redis.call('ZADD', due_key, 'GT', when, host)
+  redis.call('ZADD', ready_key, 'XX', 'GT', when, host)
+end
+
+-- ---------------------------------------------------------------- leases: owner is "worker\nhost\norder\ncounted"
+local function owner_of(value)
+  local w, host, order, counted = string.match(value, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n(.)$')
+  return {worker = w, host = host, order = order, counted = counted == '1'}
+end
+
+local function release(ids, owners)
+  redis.call('ZREM', leases_key, unpack(ids))
+  redis.call('HDEL', owners_key, unpack(ids))
+  local freed = {}
+  for i, owner in ipairs(owners) do
+    if owner.counted then freed[owner.host] = (freed[owner.host] or 0) + 1 end
+  end
+  for host, n in pairs(freed) do
+    if redis.call('HINCRBY', inflight_key, host, -n) <= 0 then redis.call('HDEL', inflight_key, host) end
+    if redis.call('EXISTS', queue_key(host)) == 1 then wake(host) end
+  end
+end
+
+local function requeue(ids, owners)
+  release(ids, owners)
+  for i, owner in ipairs(owners) do
+    redis.call('ZADD', queue_key(owner.host), owner.order, ids[i])
+    wake(owner.host)
+  end
+end
+
+local function drop(ids)
+  redis.call('HDEL', requests_key, unpack(ids))
+  redis.call('HDEL', deliveries_key, unpack(ids))
+end
+
+local function bury(id, owner, reason, url, deliveries)
+  redis.call('XADD', dead_key, 'MAXLEN', msg.dead_max, '*', 'id', id, 'reason', reason, 'url', url, 'host', owner.host,
+    'worker', owner.worker, 'deliveries', deliveries, 'payload', redis.call('HGET', requests_key, id) or '')
+end
+
+-- Splits ids into those that this worker owns and those it lost.
+local lost = {}
+local function owned(ids)
+  local mine, owners, place = {}, {}, {}
+  if #ids == 0 then return mine, owners, place end
+  local values = redis.call('HMGET', owners_key, unpack(ids))
+  for i, value in ipairs(values) do
+    local owner = value and owner_of(value)
+    if owner and owner.worker == worker then
+      mine[#mine + 1], owners[#owners + 1], place[#place + 1] = ids[i], owner, i
+    else
+      lost[#lost + 1] = ids[i]
+    end
+  end
+  return mine, owners, place
+end
+
+-- ---------------------------------------------------------------- 1 admit: dedup and push in one step
+local verdicts, first_full, pushed = {}, nil, 0
+
+-- A request that only its worker could run is "seen", but lost if that worker died before it was done.
+local function orphaned(fingerprint)
+  if redis.call('EXISTS', locals_key) == 0 then return false end
+  local holder = redis.call('HGET', locals_key, fingerprint)
+  if not holder or holder == worker then return false end
+  local beat = redis.call('HGET', workers_key, holder)
+  if beat and now - cmsgpack.unpack(beat)[1] <= LIVE then return false end
+  redis.call('HDEL', locals_key, fingerprint)
+  return true
+end
+
+local function verdict_of(entry)
+  local flags, item, fingerprint = entry[2], entry[3], entry[4]
+  if has(flags, START) and redis.call('SISMEMBER', starts_key, fingerprint) == 1 then return 0 end
+  if has(flags, ADD) then
+    local new = dedup_add(dedup, item)
+    if new == -1 then return 2 end
+    if new == 0 and has(flags, FILTER) and not orphaned(fingerprint) then return 0 end
+  end
+  if has(flags, START) then redis.call('SADD', starts_key, fingerprint) end
+  return 1
+end
+
+local function order_of(priority, id)
+  if msg.order == 'fifo' then return id end
+  if msg.order == 'lifo' then return -id end
+  return -priority * LEVEL + id
+end
+
+if #msg.outbox > 0 then
+  local next_id = redis.call('HINCRBY', meta_key, 'ids', #msg.outbox) - #msg.outbox
+  local records, queues = {}, {}
+  for i, entry in ipairs(msg.outbox) do
+    local host, flags = entry[1], entry[2]
+    local verdict = first_full and 2 or verdict_of(entry)
+    if verdict == 2 then first_full = first_full or i end
+    verdicts[i] = verdict
+    if verdict == 1 and has(flags, LOCAL) then
+      redis.call('HSET', locals_key, entry[4], worker)
+    elseif verdict == 1 then
+      local id = next_id + i
+      records[#records + 1], records[#records + 2] = id, entry[6]
+      local queue = queues[host]
+      if not queue then queue = {}; queues[host] = queue end
+      queue[#queue + 1], queue[#queue + 2] = order_of(entry[5], id), id
+      pushed = pushed + 1
+    end
+  end
+  dedup_close(dedup)
+  if pushed > 0 then redis.call('HSET', requests_key, unpack(records)) end
+  for host, queue in pairs(queues) do
+    redis.call('ZADD', queue_key(host), unpack(queue))
+    wake(host)
+  end
+  if first_full then redis.call('HSET', meta_key, 'full', 1) end
+end
+if #msg.locals > 0 then redis.call('HDEL', locals_key, unpack(msg.locals)) end
+
+-- ---------------------------------------------------------------- 2 ack: {id, entries it needs, reason or "", url}
+local unacked, ready_acks = {}, {}
+for _, ack in ipairs(msg.acks) do
+  if first_full and ack[2] >= first_full then unacked[#unacked + 1] = ack[1]
+  else ready_acks[#ready_acks + 1] = ack end
+end
+if #ready_acks > 0 then
+  local ids = {}
+  for i, ack in ipairs(ready_acks) do ids[i] = ack[1] end
+  local mine, owners, place = owned(ids)
+  for i, id in ipairs(mine) do
+    local ack = ready_acks[place[i]]
+    if ack[3] ~= '' then
+      bury(id, owners[i], ack[3], ack[4], 1 + (redis.call('HGET', deliveries_key, id) or 0))
+    end
+  end
+  if #mine > 0 then release(mine, owners); drop(mine) end
+end
+
+-- ---------------------------------------------------------------- 3 give back what was not started, renew the rest
+local state = meta.state
+if #msg.gives > 0 then
+  local mine, owners = owned(msg.gives)
+  if #mine > 0 then requeue(mine, owners) end
+  if msg.full then state = 'full' end   -- its memory is full: handing these out again would only fetch them again
+end
+if #msg.renew > 0 then
+  local mine = owned(msg.renew)
+  local deadlines = {}
+  for _, id in ipairs(mine) do
+    deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + msg.lease, id
+  end
+  if #deadlines > 0 then redis.call('ZADD', leases_key, 'XX', unpack(deadlines)) end
+end
+for _, start in ipairs(msg.started) do rest_until(start[1], now + start[2]) end
+
+-- ---------------------------------------------------------------- 4 reclaim the leases of dead workers
+local hold = tonumber(meta.hold or 0)
+if meta.seen and now - meta.seen > GAP then
+  hold = now + GRACE
+  redis.call('HSET', meta_key, 'hold', hold)
+end
+if now >= hold then
+  local expired = redis.call('ZRANGEBYSCORE', leases_key, '-inf', now, 'LIMIT', 0, 100)
+  if #expired > 0 then
+    local values, ids, owners = redis.call('HMGET', owners_key, unpack(expired)), {}, {}
+    for i, id in ipairs(expired) do
+      local owner = owner_of(values[i] or '\n\n0\n0')
+      local deliveries = redis.call('HINCRBY', deliveries_key, id, 1)
+      if deliveries >= msg.max_deliveries then
+        bury(id, owner, 'given out ' .. deliveries .. ' times, never finished', '', deliveries)
+        release({id}, {owner}); drop({id})
+      else
+        ids[#ids + 1], owners[#owners + 1] = id, owner
+      end
+    end
+    if #ids > 0 then requeue(ids, owners) end
+  end
+end
+redis.call('ZREMRANGEBYSCORE', due_key, '-inf', now)
+
+-- ---------------------------------------------------------------- 5 lease what is due, hosts in turn
+local leases = {}
+local grants, holders = {}, {}
+
+local function grant(id, host, order, start, counted)
+  grants[#grants + 1], grants[#grants + 2] = now + msg.lease + (start - now), id
+  holders[#holders + 1] = id
+  holders[#holders + 1] = string.format('%s\n%s\n%s\n%s', worker, host, order, counted and '1' or '0')
+  leases[#leases + 1] = {id, start - now, 0, host, false}
+end
+
+-- Hands out up to `share` requests of a host and says when the host's next turn is.
+local function lease_from(host, turn, share)
+  local limit = limits_of(host)
+  local start, n, paced = now, share, host ~= '' and limit.delay > 0
+  if paced then
+    start = math.max(now, turn)
+    n = math.min(n, math.floor((now + AHEAD - start) / limit.delay) + 1,
+      limit.concurrency - tonumber(redis.call('HGET', inflight_key, host) or 0))
+  end
+  local popped = n > 0 and redis.call('ZPOPMIN', queue_key(host), n) or {}
+  for i = 1, #popped, 2 do
+    grant(popped[i], host, popped[i + 1], start, paced)
+    if paced then start = start + limit.delay end
+  end
+  local left = redis.call('EXISTS', queue_key(host)) == 1
+  if paced and #popped > 0 then
+    redis.call('ZADD', due_key, 'GT', start, host)
+    local busy = redis.call('HINCRBY', inflight_key, host, #popped / 2)
+    left = left and busy < limit.concurrency
+  elseif paced and n <= 0 then
+    left = false
+  end
+  if left then redis.call('ZADD', ready_key, start, host) else redis.call('ZREM', ready_key, host) end
+end
+
+if msg.want > 0 and state == 'running' and meta.paused ~= '1' then
+  local skip = {}
+  for _, host in ipairs(msg.skip) do skip[host] = true end
+  local found = redis.call('ZRANGEBYSCORE', ready_key, '-inf', now + AHEAD, 'WITHSCORES',
+    'LIMIT', 0, msg.want + #msg.skip)
+  local hosts = {}
+  for i = 1, #found, 2 do
+    if not skip[found[i]] then hosts[#hosts + 1] = {found[i], tonumber(found[i + 1])} end
+  end
+  for i, host in ipairs(hosts) do
+    local share = math.ceil((msg.want - #leases) / (#hosts - i + 1))
+    if share > 0 then lease_from(host[1], host[2], math.min(share, msg.per_host)) end
+  end
+end
+
+-- ---------------------------------------------------------------- 6 seeds: moved and leased in the same step
+local function take_seeds(n)
+  local kind = redis.call('TYPE', seed_key).ok
+  if kind == 'list' then
+    local seeds = redis.call('LRANGE', seed_key, 0, n - 1)
+    redis.call('LTRIM', seed_key, n, -1)
+    return seeds
+  elseif kind == 'set' then
+    return redis.call('SPOP', seed_key, n)
+  elseif kind == 'zset' then
+    local seeds = redis.call('ZREVRANGE', seed_key, 0, n - 1)
+    redis.call('ZREMRANGEBYRANK', seed_key, -n, -1)
+    return seeds
+  end
+  return {}
+end
+
+if msg.seeds > 0 and state == 'running' and meta.paused ~= '1' and not meta.full then
+  local seeds = take_seeds(msg.seeds)
+  if #seeds > 0 then
+    local id = redis.call('HINCRBY', meta_key, 'ids', #seeds) - #seeds
+    local records = {}
+    for _, seed in ipairs(seeds) do
+      id = id + 1
+      records[#records + 1], records[#records + 2] = id, 'seed:' .. seed
+      grant(tostring(id), '', tostring(id), now, false)
+    end
+    redis.call('HSET', requests_key, unpack(records))
+  end
+end
+
+if #grants > 0 then
+  redis.call('ZADD', leases_key, unpack(grants))
+  redis.call('HSET', owners_key, unpack(holders))
+  if redis.call('EXISTS', deliveries_key) == 1 then
+    for _, lease in ipairs(leases) do
+      lease[3] = tonumber(redis.call('HGET', deliveries_key, lease[1]) or 0)
+    end
+  end
+end
+
+-- ---------------------------------------------------------------- 7 start(): one worker at a time
+local start_state = meta.start or ''
+if start_state ~= 'done' and msg.start ~= '' then
+  local other = meta.start_owner and meta.start_owner ~= worker and tonumber(meta.start_until) > now
+  if other then
+    start_state = 'other'
+  elseif msg.start == 'done' and meta.start_owner == worker and not first_full then
+    redis.call('HSET', meta_key, 'start', 'done')
+    start_state = 'done'
+  elseif msg.start == 'hold' and meta.start_owner ~= worker then
+    start_state = 'other'
+  else
+    redis.call('HSET', meta_key, 'start_owner', worker, 'start_until', now + msg.lease)
+    start_state = 'yours'
+  end
+end
+
+-- ---------------------------------------------------------------- 8 end of the run
+local function seeds_waiting()
+  local kind = redis.call('TYPE', seed_key).ok
+  if kind == 'list' then return redis.call('LLEN', seed_key) end
+  if kind == 'set' then return redis.call('SCARD', seed_key) end
+  if kind == 'zset' then return redis.call('ZCARD', seed_key) end
+  return 0
+end
+
+local function somebody_busy()
+  if msg.busy then return true end
+  local all = redis.call('HGETALL', workers_key)
+  for i = 1, #all, 2 do
+    local beat = cmsgpack.unpack(all[i + 1])
+    if all[i] ~= worker and beat[2] and now - beat[1] < LIVE then return true end
+  end
+  return false
+end
+
+local held = redis.call('HLEN', requests_key)
+local worked = pushed > 0 or #leases > 0 or #msg.acks > 0
+local last_work = worked and now or tonumber(meta.last_work or now)
+if state == 'finished' and (pushed > 0 or #leases > 0) then state = 'running' end
+if state == 'running' and start_state == 'done' and held == 0 and not somebody_busy() and seeds_waiting() == 0
+    and (not msg.fed or (msg.idle > 0 and now - last_work >= msg.idle)) then
+  state = 'finished'
+  redis.call('HSET', base .. ':runs', meta.name, now)
+  redis.call('HSET', meta_key, 'finished', now)
+  redis.call('DEL', starts_key, locals_key)
+end
+redis.call('HSET', meta_key, 'seen', now, 'last_work', last_work, 'state', state)
+
+local next_due = -1
+local first = redis.call('ZRANGE', ready_key, 0, 0, 'WITHSCORES')
+if first[2] then next_due = math.max(0, tonumber(first[2]) - now) end
+
+local leased = redis.call('ZCARD', leases_key)
+local reply = {msg.seq, now, table.concat(verdicts), leases, lost, unacked, state, held - leased, leased,
+  redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work}
+if msg.bye then
+  redis.call('HDEL', workers_key, worker)
+  redis.call('HDEL', replies_key, worker)
+  if meta.start_owner == worker then redis.call('HDEL', meta_key, 'start_owner', 'start_until') end
+else
+  redis.call('HSET', workers_key, worker, cmsgpack.pack({now, msg.busy, msg.info, msg.held}))
+  redis.call('HSET', replies_key, worker, cmsgpack.pack(reply))
+end
+return with_payloads(reply)

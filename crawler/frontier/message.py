@@ -1,0 +1,95 @@
+"""What travels in the one exchange: the message to the script and its reply, as msgpack.
+
+The envelope is packed without msgpack's ``bin`` type, which the server's ``cmsgpack`` does not read; the reply is
+unpacked as raw bytes, since payloads are bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+
+# Flags of an admission (the script knows the same numbers).
+FILTER = 1  # drop it when its fingerprint was seen
+ADD = 2  # remember its fingerprint
+START = 4  # a start request: once per run, in spite of dont_filter
+LOCAL = 8  # stays in this worker: only the verdict is asked for
+
+NEW, SEEN, FULL = ord("1"), ord("0"), ord("2")  # verdicts, one byte each
+
+Admission = tuple[str, int, bytes, bytes, int, bytes]  # host, flags, dedup item, fingerprint, priority, payload
+Ack = tuple[bytes, int, str, str]  # id, entries of this message it depends on, failure reason or "", URL of a failure
+
+
+@dataclass(slots=True)
+class Message:
+    """One exchange's questions and news. Times are milliseconds."""
+
+    worker: str
+    seq: int
+    run: str
+    outbox: list[Admission] = field(default_factory=list)
+    acks: list[Ack] = field(default_factory=list)
+    gives: list[bytes] = field(default_factory=list)
+    renew: list[bytes] = field(default_factory=list)
+    started: list[tuple[str, int]] = field(default_factory=list)  # host, when its next request may start from now
+    locals: list[bytes] = field(default_factory=list)  # fingerprints of local-only requests that are finished
+    skip: list[str] = field(default_factory=list)  # hosts of which this worker holds enough
+    want: int = 0
+    seeds: int = 0
+    start: str = ""  # "", want, hold, done
+    busy: bool = False
+    full: bool = False
+    bye: bool = False
+    held: int = 0
+
+    def pack(self, constants: dict[str, Any]) -> bytes:
+        """The message with the worker's constants (see :class:`~crawler.frontier.link.Policy`) as one msgpack map."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        packed: bytes = msgpack.packb(fields | constants, use_bin_type=False)
+        return packed
+
+
+@dataclass(slots=True)
+class Lease:
+    """A request that this worker may run until its lease ends."""
+
+    id: bytes
+    in_ms: int
+    redeliveries: int
+    host: str
+    payload: bytes
+
+
+@dataclass(slots=True)
+class Reply:
+    """The script's answer, in the order the script packs it. Times are milliseconds."""
+
+    seq: int
+    now: int
+    verdicts: bytes
+    leases: list[Lease]
+    lost: list[bytes]
+    unacked: list[bytes]
+    state: str  # running, finished, full, lost
+    queued: int
+    leased: int
+    dead: int
+    next_due: int  # until the next host is due, -1 when nothing is queued
+    start: str  # "", yours, other, done
+    paused: bool
+    idle: int  # since the last admission, lease or ack anywhere
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Reply:
+        """The reply from the script's msgpack array."""
+        raw = msgpack.unpackb(data, raw=True, strict_map_key=False)
+        raw[3] = [
+            Lease(lease_id, in_ms, redeliveries, host.decode(), payload)
+            for lease_id, in_ms, redeliveries, host, payload in raw[3]
+            if payload  # gone in the meantime: only in the replay of an old reply
+        ]
+        raw[6], raw[11], raw[12] = raw[6].decode(), raw[11].decode(), bool(raw[12])
+        return cls(*raw)

@@ -1,0 +1,95 @@
+"""The frontier's settings, read and checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from crawler import config
+from crawler.errors import ConfigError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+_UNLIMITED = 256  # what CONCURRENT_REQUESTS=0 means to a worker that must not lease the whole queue
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How this worker leases. Times are milliseconds, but `grace` (seconds)."""
+
+    capacity: int
+    lease: int
+    grace: float
+    delay: int
+    concurrency: int
+    order: str
+    max_deliveries: int
+    dead_max: int
+    run: str
+    persist: bool
+    flush: bool
+    hosts: dict[str, tuple[int, int]] = field(default_factory=dict)  # host → delay, concurrency
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Policy:
+        """Raises ConfigError for the first unusable setting."""
+        if config.flag(settings, "AUTOTHROTTLE_ENABLED", False):
+            raise ConfigError(
+                "AUTOTHROTTLE_ENABLED", settings["AUTOTHROTTLE_ENABLED"],
+                "must be 0: it tunes each worker alone; the frontier paces a host for all (FRONTIER_HOST_DELAY)",
+            )  # fmt: skip
+        delay, delays = host_delays(settings)
+        concurrency = _host_concurrency(settings)
+        slots = settings.getdict("DOWNLOAD_SLOTS")
+        return cls(
+            capacity=config.integer(settings, "CONCURRENT_REQUESTS", 16) or _UNLIMITED,
+            lease=round(1000 * config.number(settings, "FRONTIER_LEASE", 120, low=1)),
+            grace=config.number(settings, "FRONTIER_GRACE", 8),
+            delay=round(1000 * delay),
+            concurrency=concurrency,
+            order=config.choice(settings, "FRONTIER_ORDER", "priority", ("priority", "fifo", "lifo")),
+            max_deliveries=config.integer(settings, "FRONTIER_MAX_DELIVERIES", 5, low=1),
+            dead_max=config.integer(settings, "FRONTIER_DEAD_MAX", 10_000),
+            run=config.text(settings, "FRONTIER_RUN"),
+            persist=config.flag(settings, "SCHEDULER_PERSIST", True),
+            flush=config.flag(settings, "SCHEDULER_FLUSH_ON_START", False),
+            hosts={
+                host: (round(1000 * delays.get(host, delay)), int(slot.get("concurrency") or concurrency))
+                for host, slot in slots.items()
+            },
+        )
+
+    def constants(self, dedup: dict[str, Any], info: str, fed: bool, idle: float) -> dict[str, Any]:
+        """The part of every message that never changes."""
+        return {
+            "lease": self.lease,
+            "idle": round(1000 * idle),
+            "delay": self.delay,
+            "concurrency": self.concurrency,
+            "order": self.order,
+            "max_deliveries": self.max_deliveries,
+            "dead_max": self.dead_max,
+            "hosts": self.hosts,
+            "per_host": self.concurrency,
+            "dedup": dedup,
+            "info": info,
+            "fed": fed,
+        }
+
+
+def host_delays(settings: BaseSettings) -> tuple[float, dict[str, float]]:
+    """The delay between two requests of a host, and of the hosts in ``DOWNLOAD_SLOTS`` (seconds)."""
+    default = config.number(settings, "DOWNLOAD_DELAY", 0.0)
+    delay = default
+    if settings.get("FRONTIER_HOST_DELAY") not in (None, ""):
+        delay = config.number(settings, "FRONTIER_HOST_DELAY", default)
+    slots = settings.getdict("DOWNLOAD_SLOTS")
+    return delay, {host: float(slot["delay"]) for host, slot in slots.items() if slot.get("delay") is not None}
+
+
+def _host_concurrency(settings: BaseSettings) -> int:
+    name = "FRONTIER_HOST_CONCURRENCY"
+    if settings.get(name) not in (None, ""):
+        return config.integer(settings, name, 1, low=1)
+    return config.integer(settings, "CONCURRENT_REQUESTS_PER_DOMAIN", 8) or _UNLIMITED

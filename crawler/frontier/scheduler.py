@@ -1,0 +1,356 @@
+"""The scheduler that Scrapy sees: a worker's door to the shared frontier.
+
+``enqueue_request`` puts into the outbox, ``next_request`` takes from the inbox, and a background task carries both to
+Redis and back (:mod:`crawler.frontier.link`). The life of a request is told in ``docs/architecture.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from scrapy import Request, Spider, signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.misc import build_from_crawler, load_object
+from twisted.internet.defer import Deferred
+
+from crawler import config, connection
+from crawler.canonical import FINGERPRINT_VERSION
+from crawler.frontier import hooks, payload
+from crawler.frontier.fed import feed_key, idle_seconds, stop_polling
+from crawler.frontier.link import Link
+from crawler.frontier.message import Message
+from crawler.frontier.policy import Policy
+from crawler.frontier.runs import Run, Runs
+from crawler.frontier.script import Script, source
+from crawler.frontier.worker import Worker
+from crawler.keys import Keys
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+# Close reasons that mean the crawl did not do its work.
+FAILED_REASONS = frozenset({"bloom_full", "frontier_lost", "frontier_error", "start_error"})
+_CLOSE_SECONDS = 5.0  # to say the last things before the process ends
+_START_BACKLOG = 1000  # start requests that may wait in memory
+
+
+class Scheduler(BaseScheduler):
+    """Shared frontier on Redis. Settings: ``FRONTIER_*``, ``SCHEDULER_PERSIST``, ``SCHEDULER_FLUSH_ON_START``."""
+
+    def __init__(self, crawler: Crawler, policy: Policy, worker_name: str) -> None:
+        self.crawler, self.policy = crawler, policy
+        self.worker_name = f"{worker_name}-{secrets.token_hex(3)}"
+        self.shared = True
+        self.worker: Worker | None = None
+        self.link: Link | None = None
+        self._client: Redis | None = None
+        self._dupefilter: Any = None
+        self._run: Run | None = None
+        self._over = False
+        self._closing = asyncio.Event()
+        self._wake_call: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Future[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises ConfigError for the first unusable setting."""
+        policy = Policy.from_settings(crawler.settings)
+        name = config.text(crawler.settings, "WORKER_NAME", f"{platform.node()}-{os.getpid()}")
+        return cls(crawler, policy, name)
+
+    # What scrapy calls.
+    def open(self, spider: Spider) -> Deferred[None]:
+        """Joins the crawl; fires when the first exchange was answered. Errors: CrawlerError, each one line."""
+        return deferred_from_coro(self._open(spider))
+
+    def close(self, reason: str) -> Deferred[None]:
+        """Tells the frontier the last things and gives back what was not finished."""
+        return deferred_from_coro(self._close(reason))
+
+    def has_pending_requests(self) -> bool:
+        """True until the crawl is over everywhere, whatever this worker holds."""
+        return not self._over
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Always True: whether it was seen before is known with the next exchange (signal ``request_dropped``)."""
+        assert self.worker is not None
+        if not request.dont_filter and self._seen_in_python(request):
+            return False
+        self.worker.enqueue(request)
+        return True
+
+    def next_request(self) -> Request | None:
+        """A leased request that may start now, or None."""
+        return self.worker.next_request() if self.worker is not None else None
+
+    # Open.
+    async def _open(self, spider: Spider) -> None:
+        settings = self.crawler.settings
+        hooks.check(self.crawler.engine)
+        await asyncio.to_thread(connection.check, settings)
+        keys = Keys.from_settings(settings, spider.name)
+        self._client = connection.async_client(settings)
+        self._dupefilter = build_from_crawler(load_object(settings["DUPEFILTER_CLASS"]), self.crawler)
+        shared_memory = hasattr(self._dupefilter, "admission")
+        try:
+            self._run = await self._join(keys)
+            if self._run.finished:
+                raise CloseSpider("run_finished")
+            if shared_memory:
+                await self._in_thread("prepare", keys.dedup)
+            elif hasattr(self._dupefilter, "open"):
+                self._dupefilter.open()
+        except BaseException:
+            await self._client.aclose()
+            raise
+        if not shared_memory:
+            logger.warning(
+                "%s answers in Python, one request at a time, before the frontier queues: it may block, and what it "
+                "has seen is lost if this worker dies before it is queued", settings["DUPEFILTER_CLASS"],
+            )  # fmt: skip
+        self._begin(spider, keys, self._dupefilter.admission(keys.dedup) if shared_memory else None)
+        assert self.link is not None
+        await self.link.exchange()
+        self.link.start()
+
+    async def _join(self, keys: Keys) -> Run:
+        assert self._client is not None
+        versions = f"payload={payload.VERSION} fingerprint={FINGERPRINT_VERSION}"
+        runs = Runs(self._client, keys.frontier, self.worker_name, versions)
+        empty = self.policy.flush or not self.policy.persist
+        return await runs.join(self.policy.run, empty, lambda: self._in_thread("clear", keys.dedup))
+
+    async def _in_thread(self, method: str, base: str) -> None:
+        """Calls a blocking method of the dupefilter beside the reactor."""
+        function = getattr(self._dupefilter, method, None)
+        if function is None:
+            return
+
+        def call() -> None:
+            with connection.sync_client(self.crawler.settings) as client:
+                function(client, base)
+
+        await asyncio.to_thread(call)
+
+    def _begin(self, spider: Spider, keys: Keys, admission: Any) -> None:
+        """Builds the worker and its link, and listens to the engine."""
+        assert self._client is not None
+        assert self._run is not None
+        crawler = self.crawler
+        hooks.pace_by_frontier(crawler)
+        self.worker = Worker(crawler, spider, self.policy, self.worker_name, self._run.number, admission)
+        seed_key, fed = feed_key(spider, crawler.settings)
+        stop_polling(crawler, spider)
+        script = Script(((admission.lua + "\n") if admission else _NO_DEDUP) + source("exchange"))
+        info = f"{platform.node()} {os.getpid()} scrapy={scrapy.__version__}"
+        idle = idle_seconds(spider, crawler.settings)
+        constants = self.policy.constants(admission.config() if admission else {}, info, fed, idle)
+        client, script_keys = self._client, [keys.frontier, keys.dedup, seed_key]
+
+        async def send(data: bytes) -> bytes:
+            reply: bytes = await script(client, script_keys, [data])
+            return reply
+
+        def pack(message: Message) -> bytes:
+            return message.pack(constants)
+
+        self.link = Link(self, send, pack, self._crashed)
+        self.worker.kick = self.link.kick
+        hooks.install(crawler, self.worker)
+        crawler.signals.connect(self.worker.on_spider_error, signal=signals.spider_error)
+        crawler.signals.connect(self.worker.on_item_error, signal=signals.item_error)
+
+    def _seen_in_python(self, request: Request) -> bool:
+        """A dupefilter without an admission script is asked here, as Scrapy's own scheduler does."""
+        if hasattr(self._dupefilter, "admission") or not self._dupefilter.request_seen(request):
+            return False
+        self._dupefilter.log(request, self.crawler.spider)
+        return True
+
+    # The exchange's side.
+    def collect(self, seq: int) -> Message:
+        """See :class:`crawler.frontier.link.Side`."""
+        assert self.worker is not None
+        if not self._closing.is_set() and self.crawler.engine._slot.closing is not None:  # type: ignore[union-attr]
+            self._begin_closing()
+        return self.worker.collect(seq)
+
+    def apply(self, message: Message, reply: Any) -> None:
+        """See :class:`crawler.frontier.link.Side`."""
+        assert self.worker is not None
+        self.worker.apply(message, reply)
+        if reply.state == "lost":
+            self._end("frontier_lost", "The frontier in Redis is gone or was flushed: this worker stops")
+        elif reply.state == "finished":
+            self._over = True
+        elif (self.worker.full or reply.state == "full") and not self.worker.ledger.running and not reply.queued:
+            self._end("bloom_full", _FULL.format(self.crawler.settings.get("BLOOM_CAPACITY")))
+        self._wake_engine()
+
+    def delay(self) -> float:
+        """See :class:`crawler.frontier.link.Side`."""
+        assert self.worker is not None
+        return self.worker.delay()
+
+    def _wake_engine(self) -> None:
+        """The engine looks by itself only every 5 s: it is called when something may start, now or at its time."""
+        slot: Any = self.crawler.engine._slot
+        if slot is None or self.worker is None:
+            return
+        slot.nextcall.schedule()
+        start = self.worker.inbox.next_start()
+        if self._wake_call is not None:
+            self._wake_call.cancel()
+            self._wake_call = None
+        if start is not None:
+            self._wake_call = asyncio.get_running_loop().call_at(start, self._wake_engine)
+
+    def _end(self, reason: str, text: str) -> None:
+        if self._over:
+            return
+        self._over = True
+        logger.error(text)
+        self._ending = asyncio.ensure_future(self.crawler.engine.close_spider_async(reason=reason))
+
+    def _crashed(self, error: BaseException) -> None:
+        self._end("frontier_error", f"The frontier's exchange ended with {type(error).__name__}: {error}")
+
+    # Start requests.
+    def note_start_request(self, request: Request) -> None:
+        """The request comes from ``start()`` itself, not from a redirect or retry that inherited its meta."""
+        assert self.worker is not None
+        self.worker.note_start_request(request)
+
+    async def claim_start(self) -> bool:
+        """True when this worker is to execute ``start()``, False when it was done or the crawl is over."""
+        assert self.worker is not None
+        assert self.link is not None
+        self.worker.start_wish = "want"
+        while not self._over and not self._closing.is_set():
+            reply = self.worker.reply
+            if reply is not None and reply.start in ("yours", "done"):
+                self.worker.start_wish = "hold" if reply.start == "yours" else ""
+                return reply.start == "yours"
+            self.worker.changed.clear()
+            self.link.kick()
+            await self.worker.changed.wait()
+        return False
+
+    async def may_continue_start(self) -> bool:
+        """Waits while too many start requests are not queued yet; False when the claim is lost or the worker closes."""
+        assert self.worker is not None
+        assert self.worker.reply is not None
+        while len(self.worker.outbox) > _START_BACKLOG and not self._over and not self._closing.is_set():
+            self.worker.changed.clear()
+            await self.worker.changed.wait()
+        return self.worker.reply.start != "other" and not self._over and not self._closing.is_set()
+
+    def start_done(self) -> None:
+        """``start()`` is exhausted; the frontier hears it with the last start request."""
+        assert self.worker is not None
+        self.worker.start_wish = "done"
+
+    # Politeness.
+    def planned_start(self, request: Request) -> float | None:
+        """When a leased request was to start (the loop's clock), None for what is not leased."""
+        return self.worker.planned_start(request) if self.worker is not None else None
+
+    def host_starts(self, host: str, next_in: float) -> None:
+        """A host is asked off its plan; its next request may start in `next_in` seconds."""
+        if self.worker is not None:
+            self.worker.host_starts(host, next_in)
+
+    def give_back(self, request: Request) -> None:
+        """The request was not started: its lease goes back instead of being acknowledged."""
+        if self.worker is not None:
+            self.worker.give_back(request)
+
+    async def sleep(self, seconds: float) -> bool:
+        """Waits; False as soon as the worker closes."""
+        try:
+            await asyncio.wait_for(self._closing.wait(), seconds)
+        except TimeoutError:
+            return True
+        return False
+
+    # Close.
+    def _begin_closing(self) -> None:
+        """The engine closes: the unstarted go back at once, the started may finish within the grace period."""
+        assert self.worker is not None
+        self._closing.set()
+        self.worker.closing = True
+        self.worker.changed.set()
+        self.worker.ledger.give(self.worker.inbox.clear())
+        asyncio.get_running_loop().call_later(self.policy.grace, self._give_up)
+
+    def _give_up(self) -> None:
+        """The grace period is over: what still runs goes back, and whatever it yields from now on is nobody's."""
+        worker = self.worker
+        if worker is None or self._client is None:
+            return
+        if worker.ledger.running:
+            logger.warning(
+                "%d requests did not finish in FRONTIER_GRACE=%g s: given back",
+                worker.ledger.running,
+                self.policy.grace,
+            )
+        worker.discarding = True
+        worker.ledger.give_running()
+        hooks.abandon(self.crawler)
+        asyncio.get_running_loop().call_later(0.5, hooks.abandon_scraper, self.crawler)
+
+    async def _close(self, reason: str) -> None:
+        if self.link is None or self.worker is None or self._client is None:
+            return
+        if self._wake_call is not None:
+            self._wake_call.cancel()
+        try:
+            await asyncio.wait_for(self._say_goodbye(), _CLOSE_SECONDS)
+        except (TimeoutError, RedisError, OSError) as error:
+            logger.error(
+                "The frontier did not hear the last news (%s): its leases will run out by themselves",
+                str(error) or "time-out",
+            )
+        client, self._client = self._client, None
+        await client.aclose()
+        if hasattr(self._dupefilter, "close"):
+            self._dupefilter.close(reason)
+
+    async def _say_goodbye(self) -> None:
+        assert self.link is not None
+        assert self.worker is not None
+        await self.link.stop()
+        worker = self.worker
+        if not self._closing.is_set():
+            self._begin_closing()
+        while len(worker.outbox) and not worker.full:
+            await self.link.exchange()
+        await self.link.exchange()  # acknowledges what waited for the last of the outbox
+        worker.ledger.give_everything()
+        worker.leaving = True
+        await self.link.exchange()
+
+
+_FULL = (
+    "The Bloom filter is full (BLOOM_CAPACITY={}) and BLOOM_GROWTH=0: nothing new is admitted, nothing is lost; "
+    "raise BLOOM_CAPACITY or set BLOOM_GROWTH=1 and start again to go on"
+)
+_NO_DEDUP = """
+local function dedup_open() return {} end
+local function dedup_add() return 1 end
+local function dedup_close() end
+"""

@@ -1,0 +1,71 @@
+"""Where a spider's seeds wait in Redis, and how to put more there: names and types as in scrapy-redis.
+
+A list (the default) keeps the order of pushes: workers take from its left, so seeds are added at its right. A set
+(``REDIS_START_URLS_AS_SET``) keeps each seed once and no order; a sorted set (``REDIS_START_URLS_AS_ZSET``) is taken by
+falling score, and the score is the seed's priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from crawler import config
+from crawler.errors import ConfigError, StoredDataError
+
+if TYPE_CHECKING:
+    import redis
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+Seed = tuple[bytes, int]  # what is pushed, priority
+_DEFAULT = "%(name)s:start_urls"
+_SETTINGS = {"list": "", "set": "REDIS_START_URLS_AS_SET", "zset": "REDIS_START_URLS_AS_ZSET"}
+_TYPES = {"list": "a list", "set": "a set", "zset": "a sorted set"}
+
+
+class SeedKey(NamedTuple):
+    """Name of the key and its type: ``list``, ``set`` or ``zset``."""
+
+    name: str
+    kind: str
+
+    @classmethod
+    def of(cls, spider_class: type[Spider], settings: BaseSettings) -> SeedKey:
+        """The key of a spider: its ``redis_key``, else ``REDIS_START_URLS_KEY``; ``custom_settings`` count."""
+        settings = settings.copy()
+        spider_class.update_settings(settings)
+        own = getattr(spider_class, "redis_key", None)
+        template = own or config.text(settings, "REDIS_START_URLS_KEY", _DEFAULT)
+        try:
+            name = template % {"name": spider_class.name}
+        except (KeyError, ValueError, TypeError):
+            setting = "redis_key" if own else "REDIS_START_URLS_KEY"
+            raise ConfigError(setting, template, "may hold %(name)s and no other % sign") from None
+        for kind in ("set", "zset"):
+            if config.flag(settings, _SETTINGS[kind], False):
+                return cls(name, kind)
+        return cls(name, "list")
+
+    def check(self, client: redis.Redis) -> None:
+        """Raises StoredDataError when Redis holds something else under this name."""
+        found = client.type(self.name).decode()
+        if found not in ("none", self.kind):
+            wanted = _TYPES[self.kind]
+            remedy = f"set {_SETTINGS[found]}=1" if _SETTINGS.get(found) else f"delete the key, or unset {_SETTINGS[self.kind]}"
+            raise StoredDataError(f"{self.name} is {_TYPES.get(found, found)} in Redis, not {wanted}: {remedy}")
+
+    def push(self, client: redis.Redis, seeds: Sequence[Seed]) -> int:
+        """Adds seeds, in their order; returns how many wait then. One command: all of them get in or none."""
+        if self.kind == "list":
+            return int(client.rpush(self.name, *(seed for seed, _ in seeds)))
+        if self.kind == "set":
+            client.sadd(self.name, *(seed for seed, _ in seeds))
+        else:
+            client.zadd(self.name, dict(seeds))
+        return self.waiting(client)
+
+    def waiting(self, client: redis.Redis) -> int:
+        """How many seeds wait."""
+        count = {"list": client.llen, "set": client.scard, "zset": client.zcard}[self.kind]
+        return int(count(self.name))

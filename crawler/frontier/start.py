@@ -1,0 +1,52 @@
+"""``start()`` runs once per crawl: one worker at a time executes it, the others wait and take over if that one dies."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+
+from crawler.frontier.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+
+class StartOnce:
+    """Spider middleware that lets ``start()`` run only while this worker holds the frontier's claim on it.
+
+    It must stand nearest to the engine: whatever the other middlewares make of the start requests passes here. With
+    another scheduler than ours it does nothing.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Scrapy's constructor."""
+        return cls(crawler)
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Yields what `start` yields if this worker may execute it, else nothing once somebody has."""
+        scheduler = self._crawler.engine.scheduler
+        if not isinstance(scheduler, Scheduler) or not scheduler.shared:
+            async for item_or_request in start:
+                yield item_or_request
+            return
+        if not await scheduler.claim_start():
+            return
+        try:
+            async for item_or_request in start:
+                if isinstance(item_or_request, Request):
+                    scheduler.note_start_request(item_or_request)
+                yield item_or_request
+                if not await scheduler.may_continue_start():
+                    return
+        except Exception:
+            scheduler.start_done()  # the error is Scrapy's to report; running it again would only fail again
+            raise
+        scheduler.start_done()

@@ -1,0 +1,333 @@
+"""What one worker knows and does between Scrapy's engine and the exchange: it fills messages and takes replies.
+
+Nothing here blocks, and nothing that the engine calls raises: an exception in ``enqueue_request`` would kill the task
+that carries a callback's output, and a hundred of those hang a worker for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scrapy import Request, signals
+from scrapy.http import Response
+from scrapy.utils.httpobj import urlparse_cached
+from twisted.python.failure import Failure
+
+from crawler.feeds import flush_feeds
+from crawler.frontier import payload, seeds
+from crawler.frontier.failures import FailureReasons, describe
+from crawler.frontier.inbox import Inbox
+from crawler.frontier.ledger import Held, Ledger
+from crawler.frontier.local import Locals
+from crawler.frontier.message import ADD, FILTER, LOCAL, START, Message, Reply
+from crawler.frontier.outbox import Outbox, Span
+from crawler.frontier.policy import Policy
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+SEED = b"seed:"  # a payload that is a seed, as it stood in the seed key
+_BATCH = 256  # admissions per exchange: bounds the time the server is held
+_HURRY = 64  # admissions that are worth an exchange at once
+_SEEDS_AHEAD = 1000  # seeds are taken while fewer requests than this are queued
+_TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
+_AHEAD = 0.05  # seconds before a host is due that it is asked for
+_COVER = 0.5  # seconds of work that the inbox should hold
+
+
+class Admitter(Protocol):
+    """The dupefilter's half of an admission."""
+
+    def encode(self, fingerprint: bytes) -> bytes:
+        """What travels for this fingerprint."""
+
+
+class Worker:
+    """The state of one worker; see :class:`crawler.frontier.link.Link` for who calls `collect` and `apply`."""
+
+    def __init__(
+        self, crawler: Crawler, spider: Spider, policy: Policy, name: str, run: str, admitter: Admitter | None
+    ) -> None:
+        self._crawler, self._spider, self._policy = crawler, spider, policy
+        self.name, self._run, self._admitter = name, run, admitter
+        assert crawler.stats is not None
+        self._stats = crawler.stats
+        self._fingerprinter = crawler.request_fingerprinter
+        self._clock = asyncio.get_running_loop().time
+        self.outbox, self.ledger, self.locals = Outbox(), Ledger(), Locals()
+        self.inbox: Inbox[Held] = Inbox(self._clock)
+        self._failures = FailureReasons(crawler.settings, spider)
+        self._started: list[tuple[str, int]] = []
+        self._start_requests: set[Request] = set()
+        self._renewed = self._clock()
+        self._rate, self._rate_at, self._rate_finished = 0.0, self._clock(), 0
+        self._rich = True  # the last exchange gave as much as was wanted: there is probably more
+        self._warned: set[str] = set()
+        self.start_wish = ""
+        self.reply: Reply | None = None
+        self.full = self.closing = self.discarding = self.leaving = False
+        self.changed = asyncio.Event()  # set by every reply; whoever waits clears it
+        self.kick: Callable[[], None] = lambda: None
+        self.debug_dupes = crawler.settings.getbool("DUPEFILTER_DEBUG")
+
+    # From the engine.
+    def enqueue(self, request: Request) -> None:
+        """A request on its way to the frontier. Never raises, never blocks."""
+        if self.discarding:
+            return
+        started = request in self._start_requests
+        self._start_requests.discard(request)
+        try:
+            self._add(request, started)
+        except Exception as error:
+            self._stats.inc_value("frontier/enqueue_errors")
+            logger.exception("Request not queued: %s (%s)", request, describe("enqueue", error))
+        if len(self.outbox) >= _HURRY or not len(self.inbox):
+            self.kick()
+
+    def _add(self, request: Request, started: bool) -> None:
+        flags = 0 if request.dont_filter else FILTER | ADD
+        if started:
+            flags |= START | ADD
+        elif request.dont_filter and request.meta.get("redirect_times"):
+            flags |= ADD  # the page that a start request led to counts as seen, like any other
+        data = b""
+        try:
+            data = payload.encode(request, self._spider)
+        except payload.Unserialisable as error:
+            flags |= LOCAL
+            self._stats.inc_value("scheduler/unserializable")
+            self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
+        fingerprint = b"" if not flags else self._fingerprinter.fingerprint(request)
+        item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
+        host = self._host_of(request)
+        self.outbox.add((host, flags, item, fingerprint, request.priority, data), request)
+
+    def _host_of(self, request: Request) -> str:
+        slot = request.meta.get("download_slot")
+        return str(slot) if slot else urlparse_cached(request).hostname or ""
+
+    def next_request(self) -> Request | None:
+        """The next request that may start now. Never raises, never blocks."""
+        if self.closing or (self.reply is not None and self.reply.paused):
+            return None
+        request = self.locals.take(self.outbox.tail)
+        while request is None:
+            held = self.inbox.take(self._may_start)
+            if held is None:
+                break
+            request = self._open(held)
+        if self._rich and self._wanted() > self._policy.capacity // 2:
+            self.kick()
+        if request is not None:
+            self._stats.inc_value("scheduler/dequeued")
+        return request
+
+    def _may_start(self, host: str) -> bool:
+        return self.ledger.load(host) < self._limit(host)
+
+    def _limit(self, host: str) -> int:
+        own = self._policy.hosts.get(host)
+        return own[1] if own else self._policy.concurrency
+
+    def _open(self, held: Held) -> Request | None:
+        if not self.ledger.holds(held):
+            return None
+        try:
+            request = payload.decode(held.lease.payload, self._spider)
+        except payload.PayloadError as error:
+            logger.error("A queued request can't be read and goes to the dead letters: %s", error)
+            self._fail(held, f"payload: {error}")
+            return None
+        self.ledger.begin(held, request, self.outbox.tail)
+        return request
+
+    def _fail(self, held: Held, reason: str) -> None:
+        self._stats.inc_value("frontier/failed")
+        self.ledger.refuse(held, reason)
+
+    def downloaded(self, request: Request, result: Response | Failure) -> None:
+        """The scraper gets a response or the final failure of a download."""
+        held = self.ledger.downloaded(request)
+        if held is not None and not held.give:
+            held.reason = self._failures.of(request, result)
+
+    def removed(self, request: Request) -> None:
+        """The engine is done with a request, callbacks and pipelines included."""
+        held = self.ledger.end(request, self.outbox.tail)
+        if held is None:
+            self.locals.end(request, self.outbox.tail)
+        elif held.reason:
+            held.url = request.url
+            self._stats.inc_value("frontier/failed")
+        if not len(self.inbox) and not self.ledger.running:
+            self.kick()
+
+    def on_spider_error(self, failure: Failure, response: Any) -> None:
+        """Signal handler: a callback raised."""
+        assert failure.value is not None
+        self._note_failure(getattr(response, "request", None), describe("callback", failure.value))
+
+    def on_item_error(self, failure: Failure, response: Any) -> None:
+        """Signal handler: a pipeline raised."""
+        assert failure.value is not None
+        self._note_failure(getattr(response, "request", None), describe("pipeline", failure.value))
+
+    def _note_failure(self, request: Request | None, reason: str) -> None:
+        held = self.ledger.by_request(request) if request is not None else None
+        if held is not None and not held.reason:
+            held.reason = reason
+
+    # From the politeness gate and start requests.
+    def planned_start(self, request: Request) -> float | None:
+        """When a leased request was to start; None for what is not leased."""
+        held = self.ledger.by_request(request)
+        return None if held is None else held.start_at
+
+    def host_starts(self, host: str, next_in: float) -> None:
+        """A host is asked outside its leases' plan: its next request may start in `next_in` seconds."""
+        self._started.append((host, round(1000 * next_in)))
+        self.kick()
+
+    def give_back(self, request: Request) -> None:
+        """The request was not started: its lease goes back."""
+        held = self.ledger.by_request(request)
+        if held is not None:
+            held.give = True
+
+    def note_start_request(self, request: Request) -> None:
+        """The request comes from ``start()`` itself."""
+        self._start_requests.add(request)
+
+    # The exchange.
+    def collect(self, seq: int) -> Message:
+        """Everything the frontier should hear now."""
+        batch = [] if self.full else self.outbox.batch(_BATCH)
+        local_done = self.locals.settled(self.outbox)
+        message = Message(
+            worker=self.name, seq=seq, run=self._run, outbox=batch, locals=local_done, full=self.full,
+            bye=self.leaving, acks=self.ledger.acks(self.outbox, len(batch)), gives=self.ledger.gives(),
+            held=len(self.ledger),
+        )  # fmt: skip
+        if message.acks:
+            flush_feeds()  # an item must not be lost when its page is done
+        if self._clock() - self._renewed > self._policy.lease / 3000:
+            message.renew, self._renewed = self.ledger.ids(), self._clock()
+        message.started, self._started = self._started, []
+        message.start = self._start_message(len(batch))
+        self._measure_rate()
+        if not (self.closing or (self.full and len(self.outbox) > _BATCH)):
+            message.want = max(0, self._wanted())
+            message.skip = [host for host, load in self._loads().items() if load >= 2 * self._limit(host)]
+            message.seeds = self._wanted_seeds()
+        message.busy = bool(len(self.outbox) - len(batch) or len(self.locals) or self._start_requests)
+        return message
+
+    def _start_message(self, batch: int) -> str:
+        """ "done" only together with (or after) the last start request."""
+        if self.start_wish == "done" and len(self.outbox) > batch:
+            return "hold"
+        return self.start_wish
+
+    def _loads(self) -> dict[str, int]:
+        return {host: n + self.ledger.load(host) for host, n in self.inbox.hosts()}
+
+    def _wanted(self) -> int:
+        """Leases that would fill the free slots and keep the inbox ahead of the next exchange."""
+        ahead = min(max(2, round(self._rate * _COVER)), 4 * self._policy.capacity)
+        return self._policy.capacity - self.ledger.downloading + ahead - len(self.inbox)
+
+    def _wanted_seeds(self) -> int:
+        queued = self.reply.queued if self.reply is not None else 0
+        return min(self._policy.capacity, 128) if queued < _SEEDS_AHEAD and len(self.outbox) < _BATCH else 0
+
+    def _measure_rate(self) -> None:
+        """Finished requests per second, smoothed over a second or two."""
+        elapsed = self._clock() - self._rate_at
+        if elapsed < 0.2:
+            return
+        rate = (self.ledger.finished - self._rate_finished) / elapsed
+        weight = min(1.0, elapsed)
+        self._rate += weight * (rate - self._rate)
+        self._rate_at, self._rate_finished = self._clock(), self.ledger.finished
+
+    def apply(self, message: Message, reply: Reply) -> None:
+        """Takes the frontier's answer to `message`."""
+        self._confirm(reply.verdicts)
+        unacked = set(reply.unacked)
+        self.ledger.settled((ack[0] for ack in message.acks if ack[0] not in unacked), message.gives)
+        if reply.lost and (lost := self.ledger.lose(reply.lost)):
+            self._stats.inc_value("frontier/lease_lost", lost)
+            logger.warning("%d leases went to another worker: this one was not heard of in time", lost)
+        now = self._clock()
+        for lease in reply.leases:
+            held = self.ledger.add(lease, now + lease.in_ms / 1000)
+            if lease.payload.startswith(SEED):
+                self._plant(held)
+            else:
+                self.inbox.put(lease.host, held, held.start_at)
+        self._rich = bool(message.want) and len(reply.leases) >= message.want
+        self.reply = reply
+        self.changed.set()
+
+    def _confirm(self, verdicts: bytes) -> None:
+        if not verdicts:
+            return
+        enqueued = seen = 0
+        for entry, new in self.outbox.confirm(verdicts):
+            if new:
+                enqueued += 1
+                if entry.local:
+                    self.locals.admit(entry)
+            else:
+                seen += 1
+                self._drop(entry.request)
+        if enqueued:
+            self._stats.inc_value("scheduler/enqueued", enqueued)
+        if seen:
+            self._stats.inc_value("dupefilter/filtered", seen)
+        self.full = self.full or b"2" in verdicts
+
+    def _drop(self, request: Request) -> None:
+        if self.debug_dupes:
+            logger.debug("Filtered duplicate request: %s", request, extra={"spider": self._spider})
+        self._crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self._spider)
+
+    def _plant(self, held: Held) -> None:
+        """A seed becomes requests; it is done when they are in the frontier."""
+        start = self.outbox.tail
+        try:
+            for request in seeds.requests_from_seed(held.lease.payload[len(SEED) :], self._spider):
+                self.enqueue(request)
+        except seeds.SeedError as error:
+            logger.error("A seed goes to the dead letters: %s", error)
+            self._fail(held, f"seed: {error}")
+            return
+        self.ledger.settle(held, Span(start, self.outbox.tail))
+
+    def delay(self) -> float:
+        """Seconds until the next exchange is worth it."""
+        reply = self.reply
+        if self.closing or reply is None:
+            return _TICK
+        hungry = self._wanted() > self._policy.capacity // 2 and not reply.paused
+        if hungry and (self._rich or len(self.outbox)):
+            return 0.0
+        if len(self.outbox) >= _HURRY:
+            return 0.0
+        pause = _TICK if len(self.outbox) or self.ledger.unsettled or len(self.locals) else _IDLE
+        if hungry and reply.next_due >= 0:
+            pause = min(pause, max(0.005, reply.next_due / 1000 - _AHEAD))
+        return pause
+
+    def _warn_once(self, text: str) -> None:
+        kind = text.rsplit(": ", maxsplit=1)[-1]
+        if kind not in self._warned and len(self._warned) < 20:
+            self._warned.add(kind)
+            logger.warning("%s (further ones are only counted: scheduler/unserializable)", text)
