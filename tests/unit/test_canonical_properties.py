@@ -1,0 +1,67 @@
+"""What holds for every URL, not only for those someone thought of."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.provisional import urls
+from scrapy import Request
+
+from crawler.canonical import canonical_host, canonical_url
+
+HOSTS = st.sampled_from(["example.com", "shop.example", "www.youtube.com", "xn--mnchen-3ya.example", "127.0.0.1"])
+UNLISTED = st.text(alphabet="abcdefxyz0123456789", min_size=1, max_size=8).map("q".__add__)
+VALUES = st.text(alphabet="abcXYZ0189-_.~%25", max_size=8).map(lambda text: text.replace("%", "%25"))
+QUERIES = st.lists(st.tuples(UNLISTED, VALUES), min_size=1, max_size=8)
+SCHEMES = st.sampled_from(["http://", "https://", "HTTP://", "ftp://", "sftp://", "s3://", "ws://", "file://", ""])
+
+
+@given(SCHEMES, st.text(st.characters()))
+@example("http://", "\ud800")
+@example("http://", "a.example/\ud800?b=1&a=2")
+@example("http://", "[::1")
+@example("http://", "a.example/;jsessionid=0123456789abcdef/..;jsessionid=0123456789abcdef/x")
+@example("http://", "u@h@a.example:/%%34%31?%%%&=&&a")
+@example("", "//")
+def test_never_raises_and_is_idempotent(scheme: str, rest: str) -> None:
+    canonical = canonical_url(scheme + rest)
+    assert canonical_url(canonical) == canonical
+    canonical_host(scheme + rest)
+
+
+@given(st.one_of(urls(), st.text().map("http://example.com/".__add__)))
+def test_whatever_a_request_accepts_has_one_canonical_form(url: str) -> None:
+    accepted = Request(url).url
+    canonical = canonical_url(accepted)
+    assert canonical_url(canonical) == canonical
+    assert canonical.isascii()
+
+
+@given(HOSTS, QUERIES)
+def test_unlisted_parameters_survive(host: str, query: list[tuple[str, str]]) -> None:
+    text = "&".join(f"{key}={value}" for key, value in query)
+    canonical = canonical_url(f"https://{host}/p?{text}")
+    assert sorted(canonical.partition("?")[2].split("&")) == sorted(f"{key}={value}" for key, value in query)
+
+
+@given(HOSTS, st.dictionaries(UNLISTED, VALUES, min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_order_of_keys_is_irrelevant(host: str, query: dict[str, str], random: object) -> None:
+    pairs = [f"{key}={value}" for key, value in query.items()]
+    shuffled = list(pairs)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert canonical_url(f"https://{host}/?{'&'.join(pairs)}") == canonical_url(f"https://{host}/?{'&'.join(shuffled)}")
+
+
+@given(st.lists(VALUES, min_size=2, max_size=6))
+def test_order_of_one_keys_values_is_kept(values: list[str]) -> None:
+    query = "&".join(f"a={value}" for value in values)
+    assert canonical_url(f"http://example.com/?{query}").partition("?")[2] == query
+    assert canonical_url(f"http://example.com/?z=1&{query}").partition("?")[2] == f"{query}&z=1"
+
+
+@settings(max_examples=50)
+@given(HOSTS, QUERIES)
+def test_trackers_change_nothing(host: str, query: list[tuple[str, str]]) -> None:
+    text = "&".join(f"{key}={value}" for key, value in query)
+    plain = canonical_url(f"https://{host}/p?{text}")
+    assert canonical_url(f"https://{host}/p?utm_source=x&{text}&fbclid=IwAR0#f") == plain

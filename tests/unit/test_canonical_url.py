@@ -1,0 +1,103 @@
+"""The canonical URL against a corpus of pairs that people judged: the same page, or two pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from crawler.canonical import canonical_host, canonical_url
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+class Pair(NamedTuple):
+    a: str
+    b: str
+    same: bool
+    why: str
+    source: str
+    mode: str
+
+
+def _unescape(text: str) -> str:
+    named = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
+    return re.sub(
+        r"\\(x[0-9a-fA-F]{2}|[tnr\\])",
+        lambda found: named[found[1]] if found[1] in named else chr(int(found[1][1:], 16)),
+        text,
+    )
+
+
+def pairs() -> list[Pair]:
+    """The corpus: tab-separated, controls written as backslash escapes."""
+    lines = (DATA / "url_pairs.tsv").read_text("utf-8").split("\n")[1:]
+    rows = [line.split("\t") for line in lines if line]
+    return [
+        Pair(_unescape(a), _unescape(b), same == "yes", why, source, mode) for a, b, same, why, source, mode in rows
+    ]
+
+
+def test_the_corpus_is_whole() -> None:
+    assert len(pairs()) > 260
+    assert {pair.mode.partition(":")[0] for pair in pairs()} == {"default", "optin", "rule", "render"}
+
+
+@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.mode == "default" and not pair.same])
+def test_different_pages_stay_apart(pair: Pair) -> None:
+    assert canonical_url(pair.a) != canonical_url(pair.b), pair.why
+
+
+@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.mode == "default" and pair.same])
+def test_spellings_of_one_page_merge(pair: Pair) -> None:
+    assert canonical_url(pair.a) == canonical_url(pair.b), pair.why
+
+
+@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.mode.startswith("optin:")])
+def test_opt_in_is_off_by_default(pair: Pair) -> None:
+    assert canonical_url(pair.a) != canonical_url(pair.b), pair.why
+
+
+CASES = [
+    ("HTTP://Example.com:80/%7Ejo/./?b=2&a=1#top", "http://example.com/~jo/?a=1&b=2"),
+    ("http://example.com/?a=2&b&a=1&b=", "http://example.com/?a=2&a=1&b&b="),
+    ("http://example.com/?q=a%20b", "http://example.com/?q=a+b"),
+    ("http://example.com/a+b", "http://example.com/a+b"),
+    ("http://example.com/p;jsessionid=0123456789abcdef?x=1", "http://example.com/p?x=1"),
+    ("http://example.com/p;JSESSIONID=0123456789ABCDEF.node1/q;v=1", "http://example.com/p/q;v=1"),
+    ("http://example.com/p;jsessionid=7", "http://example.com/p;jsessionid=7"),
+    ("http://example.com/?utm_source", "http://example.com/?utm_source"),
+    ("sftp://UsEr@HOST.example/%7ea%2fB?b=1&a=2#f", "sftp://UsEr@host.example/~a%2FB?b=1&a=2"),
+    ("data:text/plain,a%20b#c", "data:text/plain,a%20b#c"),
+    ("http://a..b:99999/%7e?", "http://a..b:99999/~"),
+    ("http://web.example/save/http://x.example/?utm_source=a&b=1", None),
+    ("http://proxy.example/?https://x.example/?utm_source=a&b=1", None),
+]
+
+
+@pytest.mark.parametrize(("url", "expected"), CASES)
+def test_canonical_form(url: str, expected: str | None) -> None:
+    assert canonical_url(url) == (expected or url)
+
+
+def test_fragments_are_kept_on_request() -> None:
+    assert canonical_url("http://example.com/#/a", keep_fragments=True) == "http://example.com/#/a"
+    assert canonical_url("http://example.com/#/a") == "http://example.com/"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://u:p@WWW.Example.com:8080/x", "www.example.com"),
+        ("http://münchen.example/", "xn--mnchen-3ya.example"),
+        ("http://[2001:DB8::1]:81/", "[2001:db8::1]"),
+        ("http://0x7f.1/", "127.0.0.1"),
+        ("sftp://u@HOST.example:22/x", "host.example"),
+        ("data:,x", ""),
+        ("http://a..b:99999/", "a..b"),
+    ],
+)
+def test_host(url: str, host: str) -> None:
+    assert canonical_host(url) == host
