@@ -268,11 +268,14 @@ class _Supervisor:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        (self.folder / "server.pid").unlink(missing_ok=True)
+        self._tidy()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _tidy(self) -> None:
         (self.folder / "server.pid").unlink(missing_ok=True)
         _socket_path(self.folder).unlink(missing_ok=True)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._tidy()
         child = subprocess.Popen(
             _server_command(self.folder), cwd=self.folder, stdin=subprocess.DEVNULL,
             pass_fds=[self.server_lock], preexec_fn=_dies_with_parent(),  # noqa: PLW1509 (there are no threads here)
