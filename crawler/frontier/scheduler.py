@@ -209,7 +209,7 @@ class Scheduler(BaseScheduler):
     def _wake_engine(self) -> None:
         """The engine looks by itself only every 5 s: it is called when something may start, now or at its time."""
         slot: Any = self.crawler.engine._slot
-        if slot is None or self.worker is None:
+        if slot is None or self.worker is None or not self.crawler.engine.running:  # it looks by itself when it starts
             return
         slot.nextcall.schedule()
         start = self.worker.inbox.next_start()

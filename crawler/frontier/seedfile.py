@@ -57,7 +57,9 @@ class Reader:
         if self.dedup and "dont_filter" not in seed:
             more["dont_filter"] = False
         if more:
-            text = json.dumps({**seed, **more}, ensure_ascii=False, separators=(",", ":")).encode(encoding, "surrogatepass")
+            text = json.dumps({**seed, **more}, ensure_ascii=False, separators=(",", ":")).encode(
+                encoding, "surrogatepass"
+            )
         return Line(number, text, seed.get("priority", self.priority or 0))
 
 

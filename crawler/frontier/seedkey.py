@@ -52,7 +52,11 @@ class SeedKey(NamedTuple):
         found = client.type(self.name).decode()
         if found not in ("none", self.kind):
             wanted = _TYPES[self.kind]
-            remedy = f"set {_SETTINGS[found]}=1" if _SETTINGS.get(found) else f"delete the key, or unset {_SETTINGS[self.kind]}"
+            remedy = (
+                f"set {_SETTINGS[found]}=1"
+                if _SETTINGS.get(found)
+                else f"delete the key, or unset {_SETTINGS[self.kind]}"
+            )
             raise StoredDataError(f"{self.name} is {_TYPES.get(found, found)} in Redis, not {wanted}: {remedy}")
 
     def push(self, client: redis.Redis, seeds: Sequence[Seed]) -> int:
