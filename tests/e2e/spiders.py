@@ -1,0 +1,47 @@
+"""Spiders that only the end-to-end tests need. Their argument `start` is the first page of a test site."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+
+
+class _OfSite(Spider):
+    """Yields an item per page, follows nothing."""
+
+    def __init__(self, start: str, **arguments: str) -> None:
+        super().__init__(**arguments)
+        self.first = start
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url, "title": response.css("title::text").get()}
+
+
+class SameStart(_OfSite):
+    """Asks for one page 500 times at its start."""
+
+    name = "same_start"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for _ in range(500):
+            yield Request(self.first, dont_filter=True)
+
+
+class LongStart(_OfSite):
+    """Knows all pages of the site, and takes 20 ms to think of each."""
+
+    name = "long_start"
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.logger.info("start() begins")
+        truth = await self.crawler.engine.download_async(Request(f"{self.first}__truth__", callback=NO_CALLBACK))
+        for page in json.loads(truth.body)["pages"]:
+            await asyncio.sleep(0.02)
+            yield Request(page["url"])
+        self.logger.info("start() ends")
