@@ -1,0 +1,137 @@
+"""How big a Bloom filter must be: blocks, lanes and layers from a capacity and an error rate. Pure arithmetic.
+
+A *layer* is an array of blocks; an element lives in one block, so that one read answers for it. A block has `lanes`
+lanes of 128 bits, and an element sets one bit in each lane. Blocks fill unevenly, which costs bits compared with the
+classic filter (Bloom 1970); the error below is therefore the exact Poisson mixture over block loads (Putze, Sanders,
+Singler 2007), not the classic formula, and sizing by it makes the real rate the computed one.
+
+A full layer is followed by one of twice the capacity (Almeida et al. 2007). Layer i may err with
+``error / ((i + 1)(i + 2))``; these add up to ``error * n / (n + 1)`` for n layers: below `error` for ever, and
+tightening more slowly than halving would, which keeps later layers small and lets all of them share one block size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+LANE_BITS = 128
+MAX_LANES = 24
+MAX_LAYERS = 24
+SEGMENT_BYTES = 16 * 1024 - 64
+"""A layer is cut into keys of at most this size: allocating one costs microseconds, so a call that touches 256 new ones
+stays within a few milliseconds, and it fits its allocator class (2^n bytes plus a header would take 25 % more)."""
+
+_OVERHEAD = 1.22
+"""Fewer lanes are faster; the fewest whose layer 0 stays within this factor of the theoretical minimum are taken."""
+
+
+def minimum_bits(error: float) -> float:
+    """Bits per element of an ideal classic Bloom filter: ``log2(1/error) / ln 2``."""
+    return math.log2(1 / error) / math.log(2)
+
+
+def block_error(load: float, lanes: int) -> float:
+    """False-positive rate of a layer whose blocks hold `load` elements on average (Poisson distributed)."""
+    if load <= 0:
+        return 0.0
+    reach = 14 * math.sqrt(load) + 30  # beyond it the Poisson weight falls faster than the error can rise
+    first = max(1, int(load - reach))
+    weight = math.exp(first * math.log(load) - load - math.lgamma(first + 1))
+    unset = (1 - 1 / LANE_BITS) ** first
+    total = 0.0
+    for held in range(first, int(load + reach)):
+        total += weight * (1 - unset) ** lanes
+        weight *= load / (held + 1)
+        unset *= 1 - 1 / LANE_BITS
+    return total
+
+
+@lru_cache(maxsize=1024)
+def block_load(error: float, lanes: int) -> float:
+    """Largest mean load of a block, to four digits, that keeps the false-positive rate within `error`."""
+    low, high = 0.0, LANE_BITS * 40.0
+    while high - low > low * 1e-5 + 1e-18:
+        middle = (low + high) / 2
+        low, high = (low, middle) if block_error(middle, lanes) > error else (middle, high)
+    return float(f"{low * (1 - 5e-4):.4g}")
+
+
+def layer_error(error: float, index: int) -> float:
+    """Share of `error` that layer `index` (0 is the first) may use."""
+    return error / ((index + 1) * (index + 2))
+
+
+@lru_cache(maxsize=64)
+def choose_lanes(error: float) -> int:
+    """The fewest lanes whose first layer needs at most 1.22 times the theoretical bits; the thriftiest if none does."""
+
+    def bits(lanes: int) -> float:
+        return lanes * LANE_BITS / block_load(layer_error(error, 0), lanes)
+
+    for lanes in range(1, MAX_LANES + 1):
+        if bits(lanes) <= _OVERHEAD * minimum_bits(error):
+            return lanes
+    return min(range(1, MAX_LANES + 1), key=bits)
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """Layout of a filter whose first layer holds `capacity` elements, with compound error at most `error`."""
+
+    capacity: int
+    error: float
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1:
+            raise ValueError(f"capacity={self.capacity}: must be at least 1")
+        if not 0 < self.error < 1:
+            raise ValueError(f"error={self.error}: must be between 0 and 1")
+
+    @cached_property
+    def lanes(self) -> int:
+        """Bits an element sets (k)."""
+        return choose_lanes(self.error)
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block."""
+        return self.lanes * LANE_BITS // 8
+
+    @property
+    def slots(self) -> int:
+        """Blocks in one key."""
+        return SEGMENT_BYTES // self.block_bytes
+
+    def layer_capacity(self, index: int) -> int:
+        """Elements that layer `index` takes before the next one is begun."""
+        return self.capacity << index
+
+    def total_capacity(self, layers: int) -> int:
+        """Elements that `layers` layers take together."""
+        return self.capacity * ((1 << layers) - 1)
+
+    def layers_for(self, elements: int) -> int:
+        """Layers in use when `elements` elements are held; at least one."""
+        return max(1, (max(elements - 1, 0) // self.capacity + 1).bit_length())
+
+    def load(self, index: int) -> float:
+        """Elements per block of layer `index` when it is full."""
+        return block_load(layer_error(self.error, index), self.lanes)
+
+    def blocks(self, index: int) -> int:
+        """Blocks of layer `index`."""
+        return math.ceil(self.layer_capacity(index) / self.load(index))
+
+    def layer_bytes(self, index: int) -> int:
+        """Bytes of layer `index` once all its keys exist, without the server's overhead per key."""
+        return self.blocks(index) * self.block_bytes
+
+    def estimated_error(self, elements: int) -> float:
+        """False-positive rate of a filter that holds `elements` elements, whatever its growth so far."""
+        log_right = 0.0
+        for index in range(self.layers_for(elements)):
+            held = min(self.layer_capacity(index), elements - self.total_capacity(index))
+            log_right += math.log1p(-block_error(held / self.blocks(index), self.lanes))
+        return -math.expm1(log_right)

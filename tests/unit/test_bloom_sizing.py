@@ -1,0 +1,98 @@
+"""The arithmetic of the Bloom filter, checked against simulation and closed forms."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from crawler.dedup.sizing import (
+    LANE_BITS,
+    MAX_LAYERS,
+    SEGMENT_BYTES,
+    Sizing,
+    block_error,
+    block_load,
+    choose_lanes,
+    layer_error,
+    minimum_bits,
+)
+
+ERRORS = [0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7]
+
+
+def test_minimum_bits_is_the_textbook_value() -> None:
+    assert minimum_bits(0.01) == pytest.approx(9.585, abs=1e-3)
+    assert minimum_bits(1e-6) == pytest.approx(28.755, abs=1e-3)
+
+
+@pytest.mark.parametrize(("load", "lanes"), [(20, 4), (60, 5)])
+def test_block_error_matches_a_simulation(load: float, lanes: int) -> None:
+    chance = random.Random(1)
+    blocks, rate = 1000, 0.0
+    held = [0] * blocks
+    for _ in range(int(load * blocks)):
+        held[chance.randrange(blocks)] += 1
+    for count in held:
+        rate += math.prod(len({chance.randrange(LANE_BITS) for _ in range(count)}) / LANE_BITS for _ in range(lanes))
+    assert block_error(load, lanes) == pytest.approx(rate / blocks, rel=0.08)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_block_load_is_the_largest_that_holds(error: float) -> None:
+    lanes = choose_lanes(error)
+    load = block_load(error, lanes)
+    assert block_error(load, lanes) <= error < block_error(load * 1.002, lanes)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_the_first_layer_is_near_the_theoretical_minimum(error: float) -> None:
+    sizing = Sizing(1_000_000, error)
+    limit = 1.25 if error <= 1e-2 else 1.4
+    assert sizing.layer_bytes(0) * 8 / 1_000_000 <= limit * minimum_bits(error)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_layer_errors_never_add_up_to_the_configured_one(error: float) -> None:
+    assert sum(layer_error(error, index) for index in range(MAX_LAYERS)) < error
+
+
+@pytest.mark.parametrize("error", [1e-2, 1e-6])
+@pytest.mark.parametrize("elements", [0, 1, 1000, 1001, 3000, 3001, 50_000, 1_000_000])
+def test_the_estimate_stays_within_the_configured_error_through_all_growth(error: float, elements: int) -> None:
+    estimate = Sizing(1000, error).estimated_error(elements)
+    assert 0 <= estimate <= error
+    assert (estimate > 0) == (elements > 0)
+
+
+def test_an_overfilled_layer_would_be_far_worse() -> None:
+    sizing = Sizing(1000, 1e-4)
+    assert block_error(3000 / sizing.blocks(0), sizing.lanes) > 100 * 1e-4
+
+
+@pytest.mark.parametrize(
+    ("elements", "layers"), [(0, 1), (1000, 1), (1001, 2), (3000, 2), (3001, 3), (7000, 3), (7001, 4)]
+)
+def test_layers_in_use(elements: int, layers: int) -> None:
+    assert Sizing(1000, 1e-3).layers_for(elements) == layers
+
+
+@pytest.mark.parametrize("error", [0.5, *ERRORS, 1e-9, 1e-12])
+def test_keys_stay_under_their_allocator_class(error: float) -> None:
+    sizing = Sizing(1000, error)
+    assert 0.97 * SEGMENT_BYTES <= sizing.slots * sizing.block_bytes <= SEGMENT_BYTES < 2 * 1024 * 1024 - 64
+
+
+@pytest.mark.parametrize(("capacity", "error"), [(0, 0.1), (-1, 0.1), (1, 0), (1, 1), (1, 1.5)])
+def test_nonsense_is_refused(capacity: int, error: float) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Sizing(capacity, error)
+
+
+def test_sizes_are_a_stored_format() -> None:
+    """A filter's blocks are computed where it is created and stored; these must not drift between versions."""
+    assert {error: Sizing(1, error).lanes for error in ERRORS} == {
+        0.1: 4, 1e-2: 6, 1e-3: 8, 1e-4: 10, 1e-5: 12, 1e-6: 14, 1e-7: 17,
+    }  # fmt: skip
+    assert [Sizing(1_000_000, 1e-6).blocks(index) for index in range(4)] == [19517, 43498, 93110, 195695]
