@@ -8,7 +8,7 @@ falling score, and the score is the seed's priority.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from crawler import config
 from crawler.errors import ConfigError, StoredDataError
@@ -49,7 +49,7 @@ class SeedKey(NamedTuple):
 
     def check(self, client: redis.Redis) -> None:
         """Raises StoredDataError when Redis holds something else under this name."""
-        found = client.type(self.name).decode()
+        found = cast("bytes", client.type(self.name)).decode()
         if found not in ("none", self.kind):
             wanted = _TYPES[self.kind]
             remedy = (

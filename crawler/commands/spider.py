@@ -1,0 +1,67 @@
+"""What commands about one spider share: finding it, whole numbers, and errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from crawler.errors import ConfigError, CrawlerError
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+Run = Callable[[Any, list[str], argparse.Namespace], None]
+
+
+def one_line(run: Run) -> Run:
+    """A command's ``run`` whose expected errors are one line on standard error and the exit code (2 for bad input)."""
+
+    @functools.wraps(run)
+    def wrapped(command: Any, args: list[str], opts: argparse.Namespace) -> None:
+        try:
+            run(command, args, opts)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            command.exitcode = 130
+        except CrawlerError as error:
+            print(error, file=sys.stderr)
+            command.exitcode = 2 if isinstance(error, ConfigError) else 1
+        except redis.RedisError as error:
+            print(f"Redis did not answer as expected: {' '.join(str(error).split())}", file=sys.stderr)
+            command.exitcode = 1
+
+    return wrapped
+
+
+def find_spider(settings: BaseSettings, args: Sequence[str], usage: str) -> type[Spider]:
+    """The class of the spider named by the only element of `args`."""
+    from scrapy.spiderloader import get_spider_loader
+
+    if not args or args[0].startswith("-"):
+        raise ConfigError("spider", args[0] if args else "(not given)", f"name one: {usage}")
+    loader = get_spider_loader(settings)
+    try:
+        return loader.load(args[0])
+    except KeyError:
+        known = sorted(loader.list())
+        near = difflib.get_close_matches(args[0], known, 1)
+        remedy = f"did you mean {near[0]}?" if near else f"this project has {', '.join(known) or 'no spiders'}"
+        raise ConfigError("spider", args[0], f"no such spider; {remedy}") from None
+
+
+def whole_number(name: str, value: object, *, low: int | None = 0) -> int:
+    """The flag's value as an int of at least `low`."""
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise ConfigError(name, value, "must be a whole number") from None
+    if low is not None and number < low:
+        raise ConfigError(name, value, f"must be at least {low}")
+    return number

@@ -1,0 +1,89 @@
+"""Spiders for tests of seeds, dead letters and control: ``-s SPIDER_MODULES=tests.integration.frontier_spiders``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http import Response
+from scrapy_redis.spiders import RedisSpider
+
+
+class Plain(Spider):
+    """Crawls its seeds, then ends."""
+
+    name = "plain"
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield {"url": response.url, "method": response.request.method if response.request else "", "kwargs": kwargs}
+
+    def parse_named(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield {"url": response.url, "callback": "parse_named", "kwargs": kwargs}
+
+
+class Fed(RedisSpider):  # type: ignore[misc]  # scrapy-redis has no types
+    """Waits for seeds."""
+
+    name = "fed"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class Own(Fed):
+    """Reads seeds in a format of its own: ``BASE-URL FIRST LAST``."""
+
+    name = "own"
+
+    def make_request_from_data(self, data: bytes) -> Any:
+        base, first, last = data.decode().split()
+        for number in range(int(first), int(last) + 1):
+            yield Request(f"{base}{number}", dont_filter=True)
+
+
+class OfSet(Fed):
+    name = "ofset"
+    redis_key = "my:%(name)s"
+    custom_settings = {"REDIS_START_URLS_AS_SET": True}
+
+
+class OfZset(Fed):
+    name = "ofzset"
+    custom_settings = {"REDIS_START_URLS_AS_ZSET": True}
+
+
+class Broken(Spider):
+    name = "broken"
+    redis_key = "%(spider)s:seeds"
+
+
+class Mixed(Spider):
+    """One callback that yields requests which can travel and requests which can't."""
+
+    name = "mixed"
+    count = 200
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.site)  # type: ignore[attr-defined]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        base = response.url.rstrip("/")
+        for number in range(self.count):
+            yield Request(f"{base}/page/{number}?good", callback=self.parse_leaf)
+            if number % 2:
+                yield Request(f"{base}/page/{number}?bad", callback=self.closure())
+            else:
+                yield Request(f"{base}/page/{number}?bad", callback=self.parse_leaf, meta={"lock": threading.Lock()})
+
+    def parse_leaf(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+    def closure(self) -> Any:
+        """A callback that no other process could find."""
+
+        def inner(response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+
+        return inner
