@@ -56,6 +56,7 @@ DEDUP_SCOPE = _env.text("DEDUP_SCOPE")
 SCHEDULER = "crawler.frontier.Scheduler"
 SPIDER_MIDDLEWARES = {
     "crawler.frontier.StartOnce": 10,
+    "crawler.itemkeys.ItemFingerprint": 40,
 }
 SCHEDULER_PERSIST = _env.flag("SCHEDULER_PERSIST", True)
 SCHEDULER_FLUSH_ON_START = _env.flag("SCHEDULER_FLUSH_ON_START", False)
@@ -71,12 +72,14 @@ FRONTIER_IDLE = _env.number("FRONTIER_IDLE", 0)
 FRONTIER_MAX_DELIVERIES = _env.integer("FRONTIER_MAX_DELIVERIES", 5, low=1)
 FRONTIER_DEAD_MAX = _env.integer("FRONTIER_DEAD_MAX", 10_000)
 
-# --- Output: one JSON-lines file per spider and worker, kept whole over crashes
+# --- Output: one JSON-lines file per spider and worker, kept whole over crashes; and a Redis list, if wanted
 FEED_DIR = _env.text("FEED_DIR", "items")
 FEEDS = {"%(feed_dir)s/%(name)s/%(worker)s.jsonl": {"format": "jsonlines"}}
 FEED_URI_PARAMS = "crawler.feeds.uri_params"
 FEED_STORAGES = {"": "crawler.feeds.LocalFeedStorage", "file": "crawler.feeds.LocalFeedStorage"}
 FEED_EXPORT_ENCODING = "utf-8"
+ITEM_PIPELINES = {"crawler.pipelines.RedisPipeline": 900}
+REDIS_PIPELINE_ENABLED = _env.flag("REDIS_PIPELINE_ENABLED", False)
 
 # --- Logs and doors. Scrapy opens a telnet console and a remote-control HTTP port by default; a worker needs neither.
 LOG_LEVEL = _env.choice("LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])

@@ -33,11 +33,12 @@ WIRING = {
     "REQUEST_FINGERPRINTER_CLASS": "crawler.canonical.CanonicalFingerprinter",
     "DUPEFILTER_CLASS": "crawler.dedup.BloomDupeFilter",
     "SCHEDULER": "crawler.frontier.Scheduler",
-    "SPIDER_MIDDLEWARES": {"crawler.frontier.StartOnce": 950},
+    "SPIDER_MIDDLEWARES": {"crawler.frontier.StartOnce": 10, "crawler.itemkeys.ItemFingerprint": 40},
     "FEEDS": {"%(feed_dir)s/%(name)s/%(worker)s.jsonl": {"format": "jsonlines"}},
     "FEED_URI_PARAMS": "crawler.feeds.uri_params",
     "FEED_STORAGES": {"": "crawler.feeds.LocalFeedStorage", "file": "crawler.feeds.LocalFeedStorage"},
     "FEED_EXPORT_ENCODING": "utf-8",
+    "ITEM_PIPELINES": {"crawler.pipelines.RedisPipeline": 900},
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
@@ -72,6 +73,7 @@ DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
     "FRONTIER_MAX_DELIVERIES": (5, "2", 2),
     "FRONTIER_DEAD_MAX": (10_000, "7", 7),
     "FEED_DIR": ("items", "/data", "/data"),
+    "REDIS_PIPELINE_ENABLED": (False, "1", True),
     "LOG_LEVEL": ("INFO", "DEBUG", "DEBUG"),
 }
 

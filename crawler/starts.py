@@ -1,0 +1,34 @@
+"""The ``start`` argument of a spider: ``-a start=URL[,URL...]``."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from w3lib.url import safe_url_string
+
+from crawler.errors import ConfigError
+
+_EXAMPLE = "-a start=https://example.com/"
+
+
+def start_urls(start: str) -> list[str]:
+    """The URLs in `start`, separated by commas or white space. Raises ConfigError for none, or one that is no URL.
+
+    >>> start_urls("https://a.example/,https://b.example/")
+    ['https://a.example/', 'https://b.example/']
+    """
+    urls = start.replace(",http://", " http://").replace(",https://", " https://").rstrip(",").split()
+    if not urls:
+        raise ConfigError("start", start, f"say where to begin: {_EXAMPLE} (more than one: separate them by commas)")
+    return [_checked(url) for url in urls]
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError("start", url, f"must be a URL with http:// or https://, as in {_EXAMPLE}")
+    return safe_url_string(url)  # as links will be written: punycode, escapes
