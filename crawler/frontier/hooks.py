@@ -6,7 +6,7 @@ Scrapy has no signal for "this request is over, callbacks and pipelines included
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 import scrapy
@@ -28,9 +28,13 @@ class Listener(Protocol):
     def removed(self, request: Request) -> None:
         """The engine is done with the request."""
 
+    def closing(self) -> None:
+        """The engine closes: it starts nothing more and waits for what is under way."""
+
 
 _INTERNALS = (
     "_slot.remove_request",
+    "_slot.close",
     "_slot.inprogress",
     "_slot.nextcall.schedule",
     "_slot.close_if_idle",
@@ -56,7 +60,7 @@ def check(engine: Any) -> None:
 
 
 def install(crawler: Crawler, listener: Listener) -> None:
-    """Tells `listener` about every request that was downloaded and every one that is over."""
+    """Tells `listener` what is downloaded, what is over, and that the engine closes."""
     engine: Any = crawler.engine
     slot, scraper = engine._slot, engine.scraper
     remove_request: Callable[[Request], None] = slot.remove_request
@@ -71,6 +75,13 @@ def install(crawler: Crawler, listener: Listener) -> None:
         listener.downloaded(request, result)
         return enqueue_scrape(result, request)
 
+    close: Callable[[], Coroutine[Any, Any, None]] = slot.close
+
+    async def closing() -> None:
+        listener.closing()
+        await close()
+
+    slot.close = closing
     slot.remove_request = removed
     scraper.enqueue_scrape = downloaded
 

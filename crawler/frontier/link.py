@@ -78,14 +78,17 @@ class Link:
         self._kick.set()
 
     async def stop(self) -> None:
-        """Ends the background task, after the exchange under way if there is one."""
-        if self._task is None:
+        """Ends the background task after the exchange under way; cancelled, it drops that one too."""
+        task, self._task = self._task, None
+        if task is None:
             return
-        async with self._busy:
-            self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        self._task = None
+        try:
+            async with self._busy:
+                pass
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
     async def exchange(self) -> Reply:
         """One exchange, repeated until it is answered."""

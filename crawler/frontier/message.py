@@ -38,6 +38,7 @@ class Message:
     locals: list[bytes] = field(default_factory=list)  # fingerprints of local-only requests that are finished
     skip: list[str] = field(default_factory=list)  # hosts of which this worker holds enough
     want: int = 0
+    ahead: int = 0  # how many of a host may be held beyond its concurrency
     seeds: int = 0
     start: str = ""  # "", want, hold, done
     busy: bool = False

@@ -29,12 +29,13 @@ from urllib.parse import urlsplit
 from scrapy.http import FormRequest, JsonRequest, Request, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 
+from crawler.canonical import canonical_host
 from crawler.frontier.values import PayloadError, Unserialisable, expect, locate, one_line, pack, path_of, unpack
 
 if TYPE_CHECKING:
     from scrapy import Spider
 
-__all__ = ["MAX_BYTES", "VERSION", "Field", "PayloadError", "Unserialisable", "decode", "encode", "url_of"]
+__all__ = ["MAX_BYTES", "VERSION", "Field", "PayloadError", "Unserialisable", "decode", "encode", "host_of", "url_of"]
 
 VERSION = 1
 MAX_BYTES = 16 * 1024 * 1024  # one request; larger bodies belong on disk, not in a queue
@@ -149,6 +150,14 @@ def _is_default_slot(request: Request, slot: object) -> bool:
     if referer:
         urls.append(referer.decode("latin-1"))
     return any(_hostname(url) == slot for url in urls)
+
+
+def host_of(request: Request) -> str:
+    """The host whose queue and pace a request belongs to: the slot its user chose, else the URL's canonical host."""
+    slot = request.meta.get("download_slot")
+    if slot and not _is_default_slot(request, slot):
+        return str(slot)
+    return canonical_host(request.url)
 
 
 def _hostname(url: object) -> str:

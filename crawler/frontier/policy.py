@@ -71,7 +71,6 @@ class Policy:
             "max_deliveries": self.max_deliveries,
             "dead_max": self.dead_max,
             "hosts": self.hosts,
-            "per_host": self.concurrency,
             "dedup": dedup,
             "info": info,
             "fed": fed,

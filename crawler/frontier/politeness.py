@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest, NotConfigured
-from scrapy.utils.httpobj import urlparse_cached
 
+from crawler.frontier.payload import host_of
 from crawler.frontier.policy import host_delays
 from crawler.frontier.scheduler import Scheduler
 
@@ -42,20 +42,21 @@ class Politeness:
     async def process_request(self, request: Request) -> None:
         """Waits until the host may be asked. Raises IgnoreRequest when the worker closes meanwhile."""
         scheduler = self._crawler.engine.scheduler
-        if not isinstance(scheduler, Scheduler) or not scheduler.shared:
+        worker = scheduler.worker if isinstance(scheduler, Scheduler) else None
+        if worker is None:
             return
-        host = urlparse_cached(request).hostname or ""
+        host = host_of(request)
         delay = self._delays.get(host, self._delay)
         if not delay:
             return
         now = asyncio.get_running_loop().time()
         start = max(now, self._next.get(host, 0.0))
         self._next[host] = start + delay
-        planned = scheduler.planned_start(request)
+        planned = worker.planned_start(request)
         if planned is None or start - planned > _LATE:
-            scheduler.host_starts(host, start - now + delay)
-        if start > now and not await scheduler.sleep(start - now):
-            scheduler.give_back(request)
+            worker.host_starts(host, start - now + delay)
+        if start > now and not await worker.sleep(start - now):
+            worker.give_back(request)
             raise IgnoreRequest("given back: this worker closes")
         if len(self._next) > 10_000:
             self._next = {host: when for host, when in self._next.items() if when > now}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import CloseSpider
@@ -25,7 +25,9 @@ from twisted.internet.defer import Deferred
 
 from crawler import config, connection
 from crawler.canonical import FINGERPRINT_VERSION
+from crawler.errors import CrawlerError
 from crawler.frontier import hooks, payload
+from crawler.frontier.claim import StartClaim
 from crawler.frontier.fed import feed_key, idle_seconds, stop_polling
 from crawler.frontier.link import Link
 from crawler.frontier.message import Message
@@ -45,7 +47,6 @@ logger = logging.getLogger(__name__)
 # Close reasons that mean the crawl did not do its work.
 FAILED_REASONS = frozenset({"bloom_full", "frontier_lost", "frontier_error", "start_error"})
 _CLOSE_SECONDS = 5.0  # to say the last things before the process ends
-_START_BACKLOG = 1000  # start requests that may wait in memory
 
 
 class Scheduler(BaseScheduler):
@@ -57,11 +58,11 @@ class Scheduler(BaseScheduler):
         self.shared = True
         self.worker: Worker | None = None
         self.link: Link | None = None
+        self.start: StartClaim | None = None
         self._client: Redis | None = None
         self._dupefilter: Any = None
         self._run: Run | None = None
-        self._over = False
-        self._closing = asyncio.Event()
+        self._over = self._closing = False
         self._wake_call: asyncio.TimerHandle | None = None
         self._ending: asyncio.Future[None] | None = None
 
@@ -124,7 +125,10 @@ class Scheduler(BaseScheduler):
             )  # fmt: skip
         self._begin(spider, keys, self._dupefilter.admission(keys.dedup) if shared_memory else None)
         assert self.link is not None
-        await self.link.exchange()
+        try:
+            await self.link.exchange()
+        except ResponseError as error:
+            raise CrawlerError(f"The frontier {keys.frontier} refuses this worker: {error}") from error
         self.link.start()
 
     async def _join(self, keys: Keys) -> Run:
@@ -170,9 +174,20 @@ class Scheduler(BaseScheduler):
 
         self.link = Link(self, send, pack, self._crashed)
         self.worker.kick = self.link.kick
-        hooks.install(crawler, self.worker)
+        self.start = StartClaim(self.worker, self.link.kick, lambda: self._over or self._closing)
+        hooks.install(crawler, self)
         crawler.signals.connect(self.worker.on_spider_error, signal=signals.spider_error)
         crawler.signals.connect(self.worker.on_item_error, signal=signals.item_error)
+
+    def downloaded(self, request: Request, result: Any) -> None:
+        """See :class:`crawler.frontier.hooks.Listener`."""
+        assert self.worker is not None
+        self.worker.downloaded(request, result)
+
+    def removed(self, request: Request) -> None:
+        """See :class:`crawler.frontier.hooks.Listener`."""
+        assert self.worker is not None
+        self.worker.removed(request)
 
     def _seen_in_python(self, request: Request) -> bool:
         """A dupefilter without an admission script is asked here, as Scrapy's own scheduler does."""
@@ -185,8 +200,6 @@ class Scheduler(BaseScheduler):
     def collect(self, seq: int) -> Message:
         """See :class:`crawler.frontier.link.Side`."""
         assert self.worker is not None
-        if not self._closing.is_set() and self.crawler.engine._slot.closing is not None:  # type: ignore[union-attr]
-            self._begin_closing()
         return self.worker.collect(seq)
 
     def apply(self, message: Message, reply: Any) -> None:
@@ -195,9 +208,11 @@ class Scheduler(BaseScheduler):
         self.worker.apply(message, reply)
         if reply.state == "lost":
             self._end("frontier_lost", "The frontier in Redis is gone or was flushed: this worker stops")
-        elif reply.state == "finished":
-            self._over = True
-        elif (self.worker.full or reply.state == "full") and not self.worker.ledger.running and not reply.queued:
+        elif self._ending is None:
+            self._over = reply.state == "finished"  # an idle handler may have begun it again
+        if self._over and self.start is not None:
+            self.start.release()
+        if (self.worker.full or reply.state == "full") and not self.worker.ledger.running and not reply.queued:
             self._end("bloom_full", _FULL.format(self.crawler.settings.get("BLOOM_CAPACITY")))
         self._wake_engine()
 
@@ -220,7 +235,7 @@ class Scheduler(BaseScheduler):
             self._wake_call = asyncio.get_running_loop().call_at(start, self._wake_engine)
 
     def _end(self, reason: str, text: str) -> None:
-        if self._over:
+        if self._ending is not None:
             return
         self._over = True
         logger.error(text)
@@ -229,72 +244,16 @@ class Scheduler(BaseScheduler):
     def _crashed(self, error: BaseException) -> None:
         self._end("frontier_error", f"The frontier's exchange ended with {type(error).__name__}: {error}")
 
-    # Start requests.
-    def note_start_request(self, request: Request) -> None:
-        """The request comes from ``start()`` itself, not from a redirect or retry that inherited its meta."""
-        assert self.worker is not None
-        self.worker.note_start_request(request)
-
-    async def claim_start(self) -> bool:
-        """True when this worker is to execute ``start()``, False when it was done or the crawl is over."""
-        assert self.worker is not None
-        assert self.link is not None
-        self.worker.start_wish = "want"
-        while not self._over and not self._closing.is_set():
-            reply = self.worker.reply
-            if reply is not None and reply.start in ("yours", "done"):
-                self.worker.start_wish = "hold" if reply.start == "yours" else ""
-                return reply.start == "yours"
-            self.worker.changed.clear()
-            self.link.kick()
-            await self.worker.changed.wait()
-        return False
-
-    async def may_continue_start(self) -> bool:
-        """Waits while too many start requests are not queued yet; False when the claim is lost or the worker closes."""
-        assert self.worker is not None
-        assert self.worker.reply is not None
-        while len(self.worker.outbox) > _START_BACKLOG and not self._over and not self._closing.is_set():
-            self.worker.changed.clear()
-            await self.worker.changed.wait()
-        return self.worker.reply.start != "other" and not self._over and not self._closing.is_set()
-
-    def start_done(self) -> None:
-        """``start()`` is exhausted; the frontier hears it with the last start request."""
-        assert self.worker is not None
-        self.worker.start_wish = "done"
-
-    # Politeness.
-    def planned_start(self, request: Request) -> float | None:
-        """When a leased request was to start (the loop's clock), None for what is not leased."""
-        return self.worker.planned_start(request) if self.worker is not None else None
-
-    def host_starts(self, host: str, next_in: float) -> None:
-        """A host is asked off its plan; its next request may start in `next_in` seconds."""
-        if self.worker is not None:
-            self.worker.host_starts(host, next_in)
-
-    def give_back(self, request: Request) -> None:
-        """The request was not started: its lease goes back instead of being acknowledged."""
-        if self.worker is not None:
-            self.worker.give_back(request)
-
-    async def sleep(self, seconds: float) -> bool:
-        """Waits; False as soon as the worker closes."""
-        try:
-            await asyncio.wait_for(self._closing.wait(), seconds)
-        except TimeoutError:
-            return True
-        return False
-
     # Close.
-    def _begin_closing(self) -> None:
+    def closing(self) -> None:
         """The engine closes: the unstarted go back at once, the started may finish within the grace period."""
-        assert self.worker is not None
-        self._closing.set()
-        self.worker.closing = True
-        self.worker.changed.set()
-        self.worker.ledger.give(self.worker.inbox.clear())
+        if self.worker is None or self.link is None or self._closing:
+            return
+        self._closing = True
+        self.worker.close()
+        if self.start is not None:
+            self.start.release()
+        self.link.kick()
         asyncio.get_running_loop().call_later(self.policy.grace, self._give_up)
 
     def _give_up(self) -> None:
@@ -335,10 +294,9 @@ class Scheduler(BaseScheduler):
         assert self.worker is not None
         await self.link.stop()
         worker = self.worker
-        if not self._closing.is_set():
-            self._begin_closing()
-        while len(worker.outbox) and not worker.full:
-            await self.link.exchange()
+        self.closing()
+        while len(worker.outbox) and not worker.full and (await self.link.exchange()).state != "lost":
+            pass
         await self.link.exchange()  # acknowledges what waited for the last of the outbox
         worker.ledger.give_everything()
         worker.leaving = True

@@ -33,20 +33,21 @@ class StartOnce:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Yields what `start` yields if this worker may execute it, else nothing once somebody has."""
         scheduler = self._crawler.engine.scheduler
-        if not isinstance(scheduler, Scheduler) or not scheduler.shared:
+        claim = scheduler.start if isinstance(scheduler, Scheduler) else None
+        if claim is None:
             async for item_or_request in start:
                 yield item_or_request
             return
-        if not await scheduler.claim_start():
+        if not await claim.claim():
             return
         try:
             async for item_or_request in start:
                 if isinstance(item_or_request, Request):
-                    scheduler.note_start_request(item_or_request)
+                    claim.note(item_or_request)
                 yield item_or_request
-                if not await scheduler.may_continue_start():
+                if not await claim.may_continue():
                     return
         except Exception:
-            scheduler.start_done()  # the error is Scrapy's to report; running it again would only fail again
+            claim.done()  # the error is Scrapy's to report; running it again would only fail again
             raise
-        scheduler.start_done()
+        claim.done()

@@ -10,14 +10,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 from scrapy import Request, signals
 from scrapy.http import Response
-from scrapy.utils.httpobj import urlparse_cached
 from twisted.python.failure import Failure
 
 from crawler.feeds import flush_feeds
 from crawler.frontier import payload, seeds
+from crawler.frontier.appetite import Appetite
 from crawler.frontier.failures import FailureReasons, describe
 from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
@@ -38,7 +39,6 @@ _HURRY = 64  # admissions that are worth an exchange at once
 _SEEDS_AHEAD = 1000  # seeds are taken while fewer requests than this are queued
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
 _AHEAD = 0.05  # seconds before a host is due that it is asked for
-_COVER = 0.5  # seconds of work that the inbox should hold
 
 
 class Admitter(Protocol):
@@ -64,38 +64,41 @@ class Worker:
         self.inbox: Inbox[Held] = Inbox(self._clock)
         self._failures = FailureReasons(crawler.settings, spider)
         self._started: list[tuple[str, int]] = []
-        self._start_requests: set[Request] = set()
+        self._start_requests: WeakSet[Request] = WeakSet()
         self._renewed = self._clock()
-        self._rate, self._rate_at, self._rate_finished = 0.0, self._clock(), 0
+        self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
         self._warned: set[str] = set()
         self.start_wish = ""
         self.reply: Reply | None = None
-        self.full = self.closing = self.discarding = self.leaving = False
-        self.changed = asyncio.Event()  # set by every reply; whoever waits clears it
+        self.full = self.discarding = self.leaving = False
+        self._closing = asyncio.Event()
+        self.on_reply: Callable[[], None] = lambda: None
         self.kick: Callable[[], None] = lambda: None
         self.debug_dupes = crawler.settings.getbool("DUPEFILTER_DEBUG")
 
     # From the engine.
-    def enqueue(self, request: Request) -> None:
-        """A request on its way to the frontier. Never raises, never blocks."""
+    def enqueue(self, request: Request, remember: int = 0) -> None:
+        """A request on its way to the frontier; ADD in `remember` marks it as seen in spite of ``dont_filter``.
+
+        Never raises, never blocks.
+        """
         if self.discarding:
             return
-        started = request in self._start_requests
-        self._start_requests.discard(request)
+        if request in self._start_requests:
+            self._start_requests.discard(request)
+            remember = START | ADD
         try:
-            self._add(request, started)
+            self._add(request, remember)
         except Exception as error:
             self._stats.inc_value("frontier/enqueue_errors")
             logger.exception("Request not queued: %s (%s)", request, describe("enqueue", error))
         if len(self.outbox) >= _HURRY or not len(self.inbox):
             self.kick()
 
-    def _add(self, request: Request, started: bool) -> None:
-        flags = 0 if request.dont_filter else FILTER | ADD
-        if started:
-            flags |= START | ADD
-        elif request.dont_filter and request.meta.get("redirect_times"):
+    def _add(self, request: Request, remember: int) -> None:
+        flags = remember if request.dont_filter else remember | FILTER | ADD
+        if request.dont_filter and request.meta.get("redirect_times"):
             flags |= ADD  # the page that a start request led to counts as seen, like any other
         data = b""
         try:
@@ -106,35 +109,23 @@ class Worker:
             self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
         fingerprint = b"" if not flags else self._fingerprinter.fingerprint(request)
         item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
-        host = self._host_of(request)
-        self.outbox.add((host, flags, item, fingerprint, request.priority, data), request)
-
-    def _host_of(self, request: Request) -> str:
-        slot = request.meta.get("download_slot")
-        return str(slot) if slot else urlparse_cached(request).hostname or ""
+        self.outbox.add((payload.host_of(request), flags, item, fingerprint, request.priority, data), request)
 
     def next_request(self) -> Request | None:
         """The next request that may start now. Never raises, never blocks."""
-        if self.closing or (self.reply is not None and self.reply.paused):
+        if self._closing.is_set() or (self.reply is not None and self.reply.paused):
             return None
         request = self.locals.take(self.outbox.tail)
         while request is None:
-            held = self.inbox.take(self._may_start)
+            held = self.inbox.take(self._appetite.may_start)
             if held is None:
                 break
             request = self._open(held)
-        if self._rich and self._wanted() > self._policy.capacity // 2:
+        if self._rich and self._appetite.hungry:
             self.kick()
         if request is not None:
             self._stats.inc_value("scheduler/dequeued")
         return request
-
-    def _may_start(self, host: str) -> bool:
-        return self.ledger.load(host) < self._limit(host)
-
-    def _limit(self, host: str) -> int:
-        own = self._policy.hosts.get(host)
-        return own[1] if own else self._policy.concurrency
 
     def _open(self, held: Held) -> Request | None:
         if not self.ledger.holds(held):
@@ -201,6 +192,19 @@ class Worker:
         if held is not None:
             held.give = True
 
+    async def sleep(self, seconds: float) -> bool:
+        """Waits; False as soon as the worker closes."""
+        try:
+            await asyncio.wait_for(self._closing.wait(), seconds)
+        except TimeoutError:
+            return True
+        return False
+
+    def close(self) -> None:
+        """Starts nothing more; the unstarted go back with the next exchange."""
+        self._closing.set()
+        self.ledger.give(self.inbox.clear())
+
     def note_start_request(self, request: Request) -> None:
         """The request comes from ``start()`` itself."""
         self._start_requests.add(request)
@@ -215,18 +219,18 @@ class Worker:
             bye=self.leaving, acks=self.ledger.acks(self.outbox, len(batch)), gives=self.ledger.gives(),
             held=len(self.ledger),
         )  # fmt: skip
-        if message.acks:
+        if message.acks or self.start_wish == "done":
             flush_feeds()  # an item must not be lost when its page is done
         if self._clock() - self._renewed > self._policy.lease / 3000:
             message.renew, self._renewed = self.ledger.ids(), self._clock()
         message.started, self._started = self._started, []
         message.start = self._start_message(len(batch))
-        self._measure_rate()
-        if not (self.closing or (self.full and len(self.outbox) > _BATCH)):
-            message.want = max(0, self._wanted())
-            message.skip = [host for host, load in self._loads().items() if load >= 2 * self._limit(host)]
+        self._appetite.measure()
+        if not (self._closing.is_set() or (self.full and len(self.outbox) > _BATCH)):
+            message.want, message.skip = self._appetite.wanted, self._appetite.enough()
+            message.ahead = self._appetite.ahead
             message.seeds = self._wanted_seeds()
-        message.busy = bool(len(self.outbox) - len(batch) or len(self.locals) or self._start_requests)
+        message.busy = bool(len(self.outbox) > len(batch) or len(self.locals))
         return message
 
     def _start_message(self, batch: int) -> str:
@@ -235,27 +239,9 @@ class Worker:
             return "hold"
         return self.start_wish
 
-    def _loads(self) -> dict[str, int]:
-        return {host: n + self.ledger.load(host) for host, n in self.inbox.hosts()}
-
-    def _wanted(self) -> int:
-        """Leases that would fill the free slots and keep the inbox ahead of the next exchange."""
-        ahead = min(max(2, round(self._rate * _COVER)), 4 * self._policy.capacity)
-        return self._policy.capacity - self.ledger.downloading + ahead - len(self.inbox)
-
     def _wanted_seeds(self) -> int:
         queued = self.reply.queued if self.reply is not None else 0
         return min(self._policy.capacity, 128) if queued < _SEEDS_AHEAD and len(self.outbox) < _BATCH else 0
-
-    def _measure_rate(self) -> None:
-        """Finished requests per second, smoothed over a second or two."""
-        elapsed = self._clock() - self._rate_at
-        if elapsed < 0.2:
-            return
-        rate = (self.ledger.finished - self._rate_finished) / elapsed
-        weight = min(1.0, elapsed)
-        self._rate += weight * (rate - self._rate)
-        self._rate_at, self._rate_finished = self._clock(), self.ledger.finished
 
     def apply(self, message: Message, reply: Reply) -> None:
         """Takes the frontier's answer to `message`."""
@@ -274,7 +260,9 @@ class Worker:
                 self.inbox.put(lease.host, held, held.start_at)
         self._rich = bool(message.want) and len(reply.leases) >= message.want
         self.reply = reply
-        self.changed.set()
+        if reply.start == "done":
+            self.start_wish = ""
+        self.on_reply()
 
     def _confirm(self, verdicts: bytes) -> None:
         if not verdicts:
@@ -304,7 +292,7 @@ class Worker:
         start = self.outbox.tail
         try:
             for request in seeds.requests_from_seed(held.lease.payload[len(SEED) :], self._spider):
-                self.enqueue(request)
+                self.enqueue(request, ADD)
         except seeds.SeedError as error:
             logger.error("A seed goes to the dead letters: %s", error)
             self._fail(held, f"seed: {error}")
@@ -314,9 +302,9 @@ class Worker:
     def delay(self) -> float:
         """Seconds until the next exchange is worth it."""
         reply = self.reply
-        if self.closing or reply is None:
+        if self._closing.is_set() or reply is None:
             return _TICK
-        hungry = self._wanted() > self._policy.capacity // 2 and not reply.paused
+        hungry = self._appetite.hungry and not reply.paused
         if hungry and (self._rich or len(self.outbox)):
             return 0.0
         if len(self.outbox) >= _HURRY:

@@ -20,7 +20,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local LIVE = 10000      -- a worker not heard of for this long counts as dead for the end of the run
 local GAP = 5000        -- no exchange from anybody for this long: an outage, not dead workers
-local GRACE = 15000     -- after an outage workers get this long to renew before their leases are taken
+local GRACE = math.min(15000, msg.lease)   -- after an outage workers get this long to renew their leases
 local AHEAD = 100       -- a request may be handed out this long before its host is due
 local LEVEL = 2 ^ 40    -- one step of priority in a queue's order; below it the age
 local FILTER, ADD, START, LOCAL = 1, 2, 4, 8   -- flags of an admission
@@ -303,18 +303,20 @@ local function lease_from(host, turn, share)
   if left then redis.call('ZADD', ready_key, start, host) else redis.call('ZREM', ready_key, host) end
 end
 
-if msg.want > 0 and state == 'running' and meta.paused ~= '1' then
+local queued = redis.call('HLEN', requests_key) - redis.call('ZCARD', leases_key)
+local want = math.min(msg.want, math.ceil(queued / math.max(1, redis.call('HLEN', workers_key))))  -- some for all
+if want > 0 and state == 'running' and meta.paused ~= '1' then
   local skip = {}
   for _, host in ipairs(msg.skip) do skip[host] = true end
   local found = redis.call('ZRANGEBYSCORE', ready_key, '-inf', now + AHEAD, 'WITHSCORES',
-    'LIMIT', 0, msg.want + #msg.skip)
+    'LIMIT', 0, want + #msg.skip)
   local hosts = {}
   for i = 1, #found, 2 do
     if not skip[found[i]] then hosts[#hosts + 1] = {found[i], tonumber(found[i + 1])} end
   end
   for i, host in ipairs(hosts) do
-    local share = math.ceil((msg.want - #leases) / (#hosts - i + 1))
-    if share > 0 then lease_from(host[1], host[2], math.min(share, msg.per_host)) end
+    local share = math.ceil((want - #leases) / (#hosts - i + 1))
+    if share > 0 then lease_from(host[1], host[2], math.min(share, limits_of(host[1]).concurrency + msg.ahead)) end
   end
 end
 

@@ -1,0 +1,65 @@
+"""How many leases a worker asks for: enough for its free slots and the time to the next exchange, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crawler.frontier.inbox import Inbox
+from crawler.frontier.ledger import Held, Ledger
+from crawler.frontier.policy import Policy
+
+_COVER = 0.5  # seconds of work that the inbox should hold
+_MEASURED_OVER = 0.2  # seconds between two looks at the rate
+
+
+class Appetite:
+    """Free slots, the rate of finished requests, and what each host may still start here."""
+
+    def __init__(self, policy: Policy, ledger: Ledger, inbox: Inbox[Held], clock: Callable[[], float]) -> None:
+        self._policy, self._ledger, self._inbox, self._clock = policy, ledger, inbox, clock
+        self._rate, self._since, self._finished = 0.0, clock(), 0
+
+    def limit(self, host: str) -> int:
+        """Requests of a host that may be under way in this worker."""
+        own = self._policy.hosts.get(host)
+        return own[1] if own else self._policy.concurrency
+
+    def may_start(self, host: str) -> bool:
+        """Whether the host has a free place here; without this a slow host would fill the downloader's slots."""
+        return self._ledger.load(host) < self.limit(host)
+
+    @property
+    def ahead(self) -> int:
+        """Leases to hold beyond the free slots: half a second's work, never more than ends well within a lease."""
+        within_lease = round(self._rate * self._policy.lease / 4000)
+        return min(max(2, round(self._rate * _COVER)), 4 * self._policy.capacity, max(2, within_lease))
+
+    @property
+    def wanted(self) -> int:
+        """Leases to ask for. Those of hosts without a free place don't count: they help nobody's slot."""
+        startable = sum(
+            min(waiting, max(0, self.limit(host) - self._ledger.load(host))) for host, waiting in self._inbox.hosts()
+        )
+        return max(0, self._policy.capacity - self._ledger.downloading + self.ahead - startable)
+
+    @property
+    def hungry(self) -> bool:
+        """Whether slots are free, or soon will be."""
+        return self.wanted > self.ahead // 2
+
+    def enough(self) -> list[str]:
+        """Hosts of which this worker holds as many as it should."""
+        return [
+            host
+            for host, waiting in self._inbox.hosts()
+            if waiting + self._ledger.load(host) >= self.limit(host) + self.ahead
+        ]
+
+    def measure(self) -> None:
+        """Takes the rate of finished requests, smoothed over about a second."""
+        elapsed = self._clock() - self._since
+        if elapsed < _MEASURED_OVER:
+            return
+        rate = (self._ledger.finished - self._finished) / elapsed
+        self._rate += min(1.0, elapsed) * (rate - self._rate)
+        self._since, self._finished = self._clock(), self._ledger.finished

@@ -1,0 +1,59 @@
+"""This worker's side of the claim on ``start()``: who executes it, how far it may run ahead, when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+
+if TYPE_CHECKING:
+    from crawler.frontier.worker import Worker
+
+_BACKLOG = 1000  # start requests that may wait in memory
+
+
+class StartClaim:
+    """Asks for the claim, holds it while ``start()`` runs, and reports the end with the last start request."""
+
+    def __init__(self, worker: Worker, kick: Callable[[], None], over: Callable[[], bool]) -> None:
+        self._worker, self._kick, self._over = worker, kick, over
+        self._changed = asyncio.Event()
+        worker.on_reply = self._changed.set
+
+    def release(self) -> None:
+        """Whoever waits looks again: the crawl is over, or this worker closes."""
+        self._changed.set()
+
+    async def claim(self) -> bool:
+        """True when this worker is to execute ``start()``; False when it was done or there is no crawl any more."""
+        self._worker.start_wish = "want"
+        while not self._over():
+            reply = self._worker.reply
+            if reply is not None and reply.start in ("yours", "done"):
+                self._worker.start_wish = "hold" if reply.start == "yours" else ""
+                return reply.start == "yours"
+            await self._next_reply()
+        return False
+
+    async def may_continue(self) -> bool:
+        """Waits while too many start requests are not queued yet; False when the claim is lost or the crawl over."""
+        while len(self._worker.outbox) > _BACKLOG and not self._over():
+            await self._next_reply()
+        reply = self._worker.reply
+        return reply is not None and reply.start != "other" and not self._over()
+
+    def note(self, request: Request) -> None:
+        """The request comes from ``start()`` itself, not from a redirect or retry that inherited its meta."""
+        self._worker.note_start_request(request)
+
+    def done(self) -> None:
+        """``start()`` is exhausted."""
+        self._worker.start_wish = "done"
+        self._kick()
+
+    async def _next_reply(self) -> None:
+        self._changed.clear()
+        self._kick()
+        await self._changed.wait()
