@@ -20,9 +20,9 @@ _processes: list[subprocess.Popen[bytes]] = []
 
 
 def clean_env(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables a process of the project gets in tests: a few of the shell's, loopback allowed, `env`."""
+    """The variables of a process in tests: a few of the shell, loopback allowed, no ``.env`` file, then `env`."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return {**kept, "PYTHONUNBUFFERED": "1", "CRAWLER_ENV_FILE": "", "CRAWLER_ALLOW_PRIVATE": "1", **(env or {})}
+    return {**kept, "PYTHONUNBUFFERED": "1", "CRAWLER_ALLOW_PRIVATE": "1", "CRAWLER_ENV_FILE": "", **(env or {})}
 
 
 def project_env(redis_url: str, folder: Path, **more: str) -> dict[str, str]:
