@@ -58,6 +58,11 @@ class Ledger:
         """Finished or given back, but not confirmed."""
         return len(self._done) + len(self._gives)
 
+    @property
+    def at_risk(self) -> int:
+        """Requests that would be fetched again if this worker died now."""
+        return len(self._running) + len(self._done)
+
     def load(self, host: str) -> int:
         """Requests of a host between the engine and their response."""
         return self._downloading[host]

@@ -35,7 +35,18 @@ from crawler.frontier.values import PayloadError, Unserialisable, expect, locate
 if TYPE_CHECKING:
     from scrapy import Spider
 
-__all__ = ["MAX_BYTES", "VERSION", "Field", "PayloadError", "Unserialisable", "decode", "encode", "host_of", "url_of"]
+__all__ = [
+    "MAX_BYTES",
+    "VERSION",
+    "Field",
+    "PayloadError",
+    "Unserialisable",
+    "decode",
+    "encode",
+    "host_of",
+    "priority_of",
+    "url_of",
+]
 
 VERSION = 1
 MAX_BYTES = 16 * 1024 * 1024  # one request; larger bodies belong on disk, not in a queue
@@ -278,6 +289,12 @@ def decode(data: bytes, spider: Spider) -> Request:
 def url_of(data: bytes) -> str:
     """The URL in a payload, without building the request. Raises :class:`PayloadError`."""
     return str(_envelope(data)[1])
+
+
+def priority_of(data: bytes) -> int:
+    """The priority in a payload. Raises :class:`PayloadError`."""
+    body = _envelope(data)
+    return int(expect("priority", body[3].get(_PRIORITY, 0), int)) if len(body) > 3 else 0
 
 
 def _envelope(data: bytes) -> list[Any]:

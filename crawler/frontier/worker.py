@@ -65,6 +65,7 @@ class Worker:
         self._failures = FailureReasons(crawler.settings, spider)
         self._started: list[tuple[str, int]] = []
         self._start_requests: WeakSet[Request] = WeakSet()
+        self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
         self._renewed = self._clock()
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
@@ -116,7 +117,8 @@ class Worker:
         if self._closing.is_set() or (self.reply is not None and self.reply.paused):
             return None
         request = self.locals.take(self.outbox.tail)
-        while request is None:
+        # A kill must not cost more than CONCURRENT_REQUESTS pages: first the acks, then new ones.
+        while request is None and (self.full or self.ledger.at_risk < self._policy.capacity):
             held = self.inbox.take(self._appetite.may_start)
             if held is None:
                 break
@@ -157,7 +159,7 @@ class Worker:
         elif held.reason:
             held.url = request.url
             self._stats.inc_value("frontier/failed")
-        if not len(self.inbox) and not self.ledger.running:
+        if self.ledger.unsettled >= self._ack_in_time or not self.ledger.running:
             self.kick()
 
     def on_spider_error(self, failure: Failure, response: Any) -> None:
@@ -258,6 +260,8 @@ class Worker:
                 self._plant(held)
             else:
                 self.inbox.put(lease.host, held, held.start_at)
+        if self._closing.is_set():
+            self.ledger.give(self.inbox.clear())
         self._rich = bool(message.want) and len(reply.leases) >= message.want
         self.reply = reply
         if reply.start == "done":

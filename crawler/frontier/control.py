@@ -1,0 +1,185 @@
+"""Looking at a frontier and steering it from outside, beside the workers: what ``scrapy frontier`` is made of.
+
+Every look is bounded: a few counters, or a page of a long structure, never the whole of one that grows with the crawl.
+All calls block and raise redis-py's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from crawler.frontier.script import source
+
+if TYPE_CHECKING:
+    import redis
+
+    from crawler.frontier.seedkey import SeedKey
+
+LIVE = 10.0  # seconds since its last exchange after which a worker counts as dead (exchange.lua has the same)
+SEED = b"seed:"  # a payload that is a seed (crawler/frontier/worker.py)
+_PAGE = 500  # entries per round trip where something is walked through
+_FIXED = tuple(
+    [
+        "runs",
+        "ready",
+        "requests",
+        "leases",
+        "owners",
+        "deliveries",
+        "inflight",
+        "due",
+        "workers",
+        "replies",
+        "starts",
+        "locals",
+        "dead",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One worker as the frontier knows it. `age` is seconds since it was last heard of."""
+
+    name: str
+    age: float
+    busy: bool
+    held: int
+    info: str
+
+    @property
+    def live(self) -> bool:
+        """Whether it was heard of lately."""
+        return self.age < LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host with queued or leased requests. `due_in`: seconds until it may be asked, None while it is busy."""
+
+    host: str
+    queued: int
+    leased: int
+    due_in: float | None
+
+
+class Control:
+    """One spider's frontier under `base`, with its seeds."""
+
+    def __init__(self, client: redis.Redis, base: str, seeds: SeedKey) -> None:
+        self.client: Any = client  # redis-py's types can't tell that replies are bytes
+        self.base, self.seeds = base, seeds
+
+    def key(self, name: str) -> str:
+        """``BASE:name``."""
+        return f"{self.base}:{name}"
+
+    def now(self) -> int:
+        """The server's clock, ms."""
+        seconds, micros = self.client.time()
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def meta(self) -> dict[str, str]:
+        """The run, its state and counters."""
+        return {name.decode(): value.decode() for name, value in self.client.hgetall(self.key("meta")).items()}
+
+    def status(self) -> dict[str, Any]:
+        """The frontier in numbers."""
+        now, meta = self.now(), self.meta()
+        pipe = self.client.pipeline(transaction=True)
+        for command, name in (("hlen", "requests"), ("zcard", "leases"), ("xlen", "dead"), ("zcard", "ready")):
+            getattr(pipe, command)(self.key(name))
+        pipe.zcount(self.key("ready"), "-inf", now)
+        pipe.zrange(self.key("ready"), 0, 0, withscores=True)
+        pipe.hlen(self.key("inflight"))
+        held, leased, dead, hosts, due, first, busy = pipe.execute()
+        workers = self.workers()
+        return {
+            "run": meta.get("name"),
+            "state": meta.get("state", "none"),
+            "paused": meta.get("paused") == "1",
+            "start": meta.get("start", "running" if meta.get("start_owner") else "waiting"),
+            "memory_full": "full" in meta,
+            "queued": held - leased,
+            "leased": leased,
+            "dead": dead,
+            "seeds": self.seeds.waiting(self.client),
+            "hosts_queued": hosts,
+            "hosts_due": due,
+            "hosts_busy": busy,
+            "overdue_seconds": max(0.0, (now - first[0][1]) / 1000) if first else 0.0,
+            "next_due_seconds": max(0.0, (first[0][1] - now) / 1000) if first else None,
+            "workers_live": sum(worker.live for worker in workers),
+            "workers_dead": sum(not worker.live for worker in workers),
+            "age_seconds": _since(now, meta.get("began")),
+            "idle_seconds": _since(now, meta.get("last_work")),
+            "versions": meta.get("versions"),
+        }
+
+    def workers(self) -> list[WorkerRow]:
+        """Every worker that has not said good-bye, by name."""
+        now = self.now()
+        rows = []
+        for name, value in self.client.hgetall(self.key("workers")).items():
+            beat, busy, info, held = [*msgpack.unpackb(value, raw=True), b"", 0][:4]
+            rows.append(WorkerRow(name.decode(), max(0, now - beat) / 1000, bool(busy), held, info.decode()))
+        return sorted(rows, key=lambda row: row.name)
+
+    def hosts(self, limit: int) -> list[HostRow]:
+        """At most `limit` hosts: the busy ones, then those with queued requests by their turn."""
+        now = self.now()
+        turns: dict[bytes, float | None] = dict.fromkeys(
+            name for name, _ in islice(self.client.hscan_iter(self.key("inflight"), count=_PAGE), limit)
+        )
+        turns |= dict(self.client.zrange(self.key("ready"), 0, limit - 1, withscores=True))
+        names = list(turns)[:limit]
+        pipe = self.client.pipeline(transaction=False)
+        for name in names:
+            pipe.zcard(f"{self.base}:queue:{name.decode()}")
+            pipe.hget(self.key("inflight"), name)
+        counts = pipe.execute()
+        return [
+            HostRow(
+                name.decode(), counts[2 * i], int(counts[2 * i + 1] or 0),
+                None if (turn := turns[name]) is None else max(0.0, (turn - now) / 1000),
+            )
+            for i, name in enumerate(names)
+        ]  # fmt: skip
+
+    def pause(self) -> None:
+        """No worker starts a request any more; they hear of it with their next exchange."""
+        self.client.hset(self.key("meta"), "paused", "1")
+
+    def resume(self) -> None:
+        """The end of a pause."""
+        self.client.hdel(self.key("meta"), "paused")
+
+    def flush(self) -> int:
+        """Deletes queue, leases, dead letters and runs; returns how many requests were dropped. Seeds stay.
+
+        Workers of the run stop by themselves: their next exchange says that it is gone.
+        """
+        script = self.client.register_script(source("flush"))
+        dropped = int(self.client.hlen(self.key("requests")))
+        while True:
+            number = script(keys=[self.base], args=["begin"])
+            keys = [self.key(name) for name in _FIXED]
+            if all(script(keys=[self.base, *page], args=[number]) for page in _pages([*keys, *self._queue_keys()])):
+                return dropped
+
+    def _queue_keys(self) -> Iterator[str]:
+        pattern = "".join(f"\\{c}" if c in "*?[]\\" else c for c in self.key("queue:")) + "*"
+        return (name.decode() for name in self.client.scan_iter(pattern, count=1000))
+
+
+def _pages(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[i : i + _PAGE] for i in range(0, len(keys), _PAGE))
+
+
+def _since(now: int, then: str | None) -> float | None:
+    return None if then is None else max(0, now - int(then)) / 1000

@@ -1,0 +1,88 @@
+"""What became of a URL: seen before, queued, leased by whom, dead and why. Bounded: it looks at parts, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawler.canonical import canonical_host, canonical_url
+from crawler.frontier.control import SEED, Control
+from crawler.frontier.deadletters import DeadLetters
+from crawler.frontier.payload import PayloadError, url_of
+
+_PAGE = 500
+
+
+@dataclass(slots=True)
+class Explanation:
+    """Where requests with the canonical URL `canonical` are. `notes` tell what was not looked at."""
+
+    url: str
+    canonical: str
+    host: str
+    seen: bool | None = None  # None: the dupefilter can't be asked
+    queued: list[dict[str, Any]] = field(default_factory=list)
+    leased: list[dict[str, Any]] = field(default_factory=list)
+    dead: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def explain(control: Control, url: str, seen: Callable[[], bool | None], limit: int = 10_000) -> Explanation:
+    """Looks at the first `limit` requests of the URL's host queue, at as many leases and at the newest dead letters."""
+    found = Explanation(url, canonical_url(url), canonical_host(url), seen())
+
+    def wanted(payload: bytes) -> bool:
+        return _canonical(payload) == found.canonical
+
+    queue = f"{control.base}:queue:{found.host}"
+    for id_, _, place in _matches(control, queue, limit, wanted):
+        found.queued.append({"id": int(id_), "place": place, "deliveries": _deliveries(control, id_)})
+    if (total := int(control.client.zcard(queue))) > limit:
+        found.notes.append(f"looked at the first {limit} of the {total} requests queued for {found.host}")
+    now = control.now()
+    for id_, until, _ in _matches(control, control.key("leases"), limit, wanted):
+        owner = control.client.hget(control.key("owners"), id_) or b""
+        found.leased.append(
+            {
+                "id": int(id_),
+                "worker": owner.split(b"\n")[0].decode(),
+                "lease_ends_in": (until - now) / 1000,
+                "deliveries": _deliveries(control, id_),
+            }
+        )
+    for number, letter in enumerate(DeadLetters(control)()):
+        if number >= limit:
+            found.notes.append(f"looked at the newest {limit} dead letters")
+            break
+        if letter.seed != url and (not letter.url or canonical_url(letter.url) != found.canonical):
+            continue
+        found.dead.append({"time": letter.time, "reason": letter.reason, "deliveries": letter.deliveries})
+    return found
+
+
+def _matches(
+    control: Control, zset: str, limit: int, wanted: Callable[[bytes], bool]
+) -> Iterator[tuple[bytes, float, int]]:
+    """(request id, score, place from 1) of the requests in a sorted set whose payload is `wanted`."""
+    for start in range(0, limit, _PAGE):
+        page = control.client.zrange(zset, start, min(start + _PAGE, limit) - 1, withscores=True)
+        if not page:
+            return
+        payloads = control.client.hmget(control.key("requests"), [id_ for id_, _ in page])
+        for place, ((id_, score), payload) in enumerate(zip(page, payloads, strict=True), start=start + 1):
+            if payload and wanted(payload):
+                yield id_, score, place
+
+
+def _deliveries(control: Control, id_: bytes) -> int:
+    return int(control.client.hget(control.key("deliveries"), id_) or 0)
+
+
+def _canonical(payload: bytes) -> str:
+    if payload.startswith(SEED):
+        return ""
+    try:
+        return canonical_url(url_of(payload))
+    except PayloadError:
+        return ""

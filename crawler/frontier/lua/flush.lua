@@ -1,0 +1,21 @@
+-- Deletes keys of a frontier as long as nobody has begun a new run on it.
+--
+--   KEYS   1 base of the frontier's keys   2.. keys to delete
+--   ARGV   1 "begin": make the run void, so that workers of the old one stop; answers its number
+--            or that number: delete KEYS if the run is still that one; answers 1, or 0 when a new one has begun
+
+local meta = KEYS[1] .. ':meta'
+if ARGV[1] == 'begin' then
+  -- The number stays and grows: a worker of an old run must never take a later one for its own.
+  local number = redis.call('HINCRBY', meta, 'run', 1)
+  local paused = redis.call('HGET', meta, 'paused')
+  local ids = redis.call('HGET', meta, 'ids')
+  redis.call('DEL', meta)
+  redis.call('HSET', meta, 'run', number)
+  if ids then redis.call('HSET', meta, 'ids', ids) end
+  if paused then redis.call('HSET', meta, 'paused', paused) end
+  return number
+end
+if redis.call('HGET', meta, 'run') ~= ARGV[1] then return 0 end
+for i = 2, #KEYS do redis.call('UNLINK', KEYS[i]) end
+return 1
