@@ -28,14 +28,19 @@ REDIS_PORT = _env.integer("REDIS_PORT", 6379, low=1, high=65535)
 REDIS_DB = _env.integer("REDIS_DB", 0)
 REDIS_KEY_PREFIX = _env.text("REDIS_KEY_PREFIX", "crawler")
 
-# --- Politeness: per site over all workers, not per worker
+# --- Manners: the pace is per site over all workers, and private networks are left alone
 ROBOTSTXT_OBEY = _env.flag("ROBOTSTXT_OBEY", True)
 DOWNLOAD_DELAY = _env.number("DOWNLOAD_DELAY", 1.0)
 CONCURRENT_REQUESTS = _env.integer("CONCURRENT_REQUESTS", 16, low=1)
 CONCURRENT_REQUESTS_PER_DOMAIN = _env.integer("CONCURRENT_REQUESTS_PER_DOMAIN", 1, low=1)
 AUTOTHROTTLE_ENABLED = False  # it would tune each worker alone; the frontier keeps the pace for all of them
+CRAWLER_ALLOW_PRIVATE = _env.flag("CRAWLER_ALLOW_PRIVATE", False)
 DOWNLOADER_MIDDLEWARES = {
+    "crawler.guard.PrivateAddressGuard": 940,
     "crawler.frontier.Politeness": 950,
+    # Scrapy's own lets through what waits while robots.txt is fetched (crawler/robots.py).
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "crawler.robots.RobotsTxtMiddleware": 100,
     # Scrapy's own two would drop a redirect to another spelling of the same page as a duplicate.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "crawler.canonical.RedirectMiddleware": 600,

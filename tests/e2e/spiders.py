@@ -45,3 +45,14 @@ class LongStart(_OfSite):
             await asyncio.sleep(0.02)
             yield Request(page["url"])
         self.logger.info("start() ends")
+
+
+class Private(_OfSite):
+    """Asks for what robots.txt forbids and what it allows, in turn, all at once."""
+
+    name = "private"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number, page in enumerate(("", "index.html", "Doc/1", "doc/1", "find?q=2", "find?page=2&q=2")):
+            yield Request(f"{self.first}private/{number}")
+            yield Request(self.first + page)
