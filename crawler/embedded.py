@@ -213,8 +213,14 @@ def _spawn_supervisor(folder: Path) -> None:
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
     with (folder / "supervisor.log").open("wb") as log:
         subprocess.run(
-            [sys.executable, "-m", "crawler.embedded", str(folder)], cwd=folder, env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=False,
+            [sys.executable, "-m", "crawler.embedded", str(folder)],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            check=False,
         )
 
 

@@ -54,9 +54,7 @@ class Command(crawl.Command):
         if len(args) > 1:
             raise ConfigError("spider", " ".join(args), "one spider at a time: scrapy crawl SPIDER [-a NAME=VALUE]")
         spider_class = find_spider(self.settings, args, "scrapy crawl SPIDER [-a NAME=VALUE]")
-        configure_logging(self.settings)
-        log.attach()
-        self.crawler_process = process = AsyncCrawlerProcess(self.settings, install_root_handler=False)
+        self.crawler_process = process = _process(self.settings, log)
         crawler = _Crawler(spider_class, self.settings, log)
         crawler.signals.connect(self._warn_if_feeds_unused, signal=signals.engine_started)
         reasons: list[str] = []
@@ -93,6 +91,17 @@ def _failed_reasons() -> frozenset[str]:
     from crawler.frontier import FAILED_REASONS
 
     return FAILED_REASONS
+
+
+def _process(settings: Settings, log: _HeldLog) -> AsyncCrawlerProcess:
+    """Scrapy's process, whose very first log lines are held back too: its log handler is installed before it."""
+    wanted = settings.getbool("LOG_INSTALL_ROOT_HANDLER")
+    configure_logging(settings)
+    log.attach()
+    settings.set("LOG_INSTALL_ROOT_HANDLER", False, priority="cmdline")
+    process = AsyncCrawlerProcess(settings)
+    settings.set("LOG_INSTALL_ROOT_HANDLER", wanted, priority="cmdline")
+    return process
 
 
 class _HeldLog(logging.Filter):

@@ -36,13 +36,23 @@ def scrapy_command(args: Sequence[str]) -> list[str]:
 
 
 def run_scrapy(
-    args: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = 60, *,
-    cwd: Path = PROJECT, stdin: str | None = None,
+    args: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    *,
+    cwd: Path = PROJECT,
+    stdin: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``scrapy ARGS`` to its end; `stdin` is its standard input (none if left out)."""
     process = subprocess.Popen(
-        scrapy_command(args), cwd=cwd, env=clean_env(env), text=True, start_new_session=True,
-        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        scrapy_command(args),
+        cwd=cwd,
+        env=clean_env(env),
+        text=True,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         out, err = process.communicate(stdin, timeout)
@@ -60,8 +70,13 @@ def start_scrapy(
     log = log_path.open("ab") if log_path else None  # closed below, the child keeps its copy
     try:
         process = subprocess.Popen(
-            scrapy_command(args), cwd=cwd, env=clean_env(env), start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=log or subprocess.DEVNULL, stderr=subprocess.STDOUT,
+            scrapy_command(args),
+            cwd=cwd,
+            env=clean_env(env),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log or subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
         )
     finally:
         if log:

@@ -1,0 +1,79 @@
+"""A frontier shard without Scrapy: tests speak the one exchange themselves, as any number of workers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis import Redis
+
+from crawler.frontier.message import ADD, FILTER, Message, Reply
+from crawler.frontier.script import source
+from crawler.keys import Keys
+
+# A memory as small as can be: a Redis set, with a size at which it is full.
+SET_MEMORY = """
+local function dedup_open(base, conf) return {key = base .. ':memory', full = conf.full} end
+local function dedup_add(state, item)
+  if redis.call('SISMEMBER', state.key, item) == 1 then return 0 end
+  if redis.call('SCARD', state.key) >= state.full then return -1 end
+  redis.call('SADD', state.key, item)
+  return 1
+end
+local function dedup_close(state) end
+"""
+
+CONSTANTS: dict[str, Any] = {
+    "lease": 10_000, "idle": 0, "delay": 0, "concurrency": 8, "order": "priority", "max_deliveries": 3, "dead_max": 100,
+    "hosts": {}, "dedup": {"full": 1_000_000}, "info": "test", "fed": False,
+}  # fmt: skip
+
+
+@dataclass
+class Shard:
+    """Speaks to one shard; `constants` are the same for all workers unless a call says otherwise."""
+
+    client: Redis
+    keys: Keys = field(default_factory=lambda: Keys("test", "spider"))
+    constants: dict[str, Any] = field(default_factory=lambda: dict(CONSTANTS))
+    run: str = "1"
+    seqs: dict[str, int] = field(default_factory=dict)
+
+    def join(
+        self, worker: str = "w", pinned: str = "", versions: str = "v=1", empty: str = "0", emptied: str = "0"
+    ) -> Any:
+        """What join.lua answers; a begun or joined run becomes the one that `say` speaks for."""
+        raw: Any = self.client.eval(source("join"), 1, self.keys.frontier, worker, pinned, versions, empty, emptied)
+        answer = [value.decode() if isinstance(value, bytes) else value for value in raw]
+        if answer[0] in ("begun", "joined"):
+            self.run = answer[1]
+        return answer
+
+    def say(self, worker: str = "w", *, repeat: bool = False, **fields: Any) -> Reply:
+        """One exchange; `repeat` sends the worker's last number again."""
+        constants = self.constants | {name: fields.pop(name) for name in list(fields) if name in CONSTANTS}
+        seq = self.seqs.get(worker, 0) + (0 if repeat else 1)
+        self.seqs[worker] = seq
+        message = Message(worker=worker, seq=seq, run=self.run, **fields)
+        text = SET_MEMORY + source("exchange")
+        keys = (self.keys.frontier, self.keys.dedup, "spider:start_urls")
+        self.client.script_load(text)
+        sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        reply: Any = self.client.evalsha(sha, 3, *keys, message.pack(constants))
+        return Reply.unpack(reply)
+
+    def put(
+        self, *names: str, host: str = "h", flags: int = FILTER | ADD, priority: int = 0, worker: str = "w"
+    ) -> Reply:
+        """Admits requests whose fingerprint and payload are their names."""
+        return self.say(worker, outbox=[admission(name, host, flags, priority) for name in names])
+
+    def take(self, want: int = 100, worker: str = "w", **fields: Any) -> list[str]:
+        """Leases requests and gives their payloads."""
+        return [lease.payload.decode() for lease in self.say(worker, want=want, ahead=100, **fields).leases]
+
+
+def admission(name: str, host: str = "h", flags: int = FILTER | ADD, priority: int = 0) -> tuple[Any, ...]:
+    """One outbox entry whose fingerprint and payload are `name`."""
+    return (host, flags, name.encode(), name.encode(), priority, name.encode())
