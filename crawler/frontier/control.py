@@ -23,22 +23,9 @@ if TYPE_CHECKING:
 LIVE = 10.0  # seconds since its last exchange after which a worker counts as dead (exchange.lua has the same)
 SEED = b"seed:"  # a payload that is a seed (crawler/frontier/worker.py)
 _PAGE = 500  # entries per round trip where something is walked through
-_FIXED = tuple(
-    [
-        "runs",
-        "ready",
-        "requests",
-        "leases",
-        "owners",
-        "deliveries",
-        "inflight",
-        "due",
-        "workers",
-        "replies",
-        "starts",
-        "locals",
-        "dead",
-    ]
+_FIXED = (
+    *("runs", "ready", "requests", "leases", "owners", "deliveries", "inflight"),
+    *("due", "workers", "replies", "starts", "locals", "dead"),
 )
 
 

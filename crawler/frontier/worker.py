@@ -224,7 +224,9 @@ class Worker:
         if message.acks or self.start_wish == "done":
             flush_feeds()  # an item must not be lost when its page is done
         if self._clock() - self._renewed > self._policy.lease / 3000:
-            message.renew, self._renewed = self.ledger.ids(), self._clock()
+            leaving = {ack[0] for ack in message.acks}.union(message.gives)
+            message.renew = [lease_id for lease_id in self.ledger.ids() if lease_id not in leaving]
+            self._renewed = self._clock()
         message.started, self._started = self._started, []
         message.start = self._start_message(len(batch))
         self._appetite.measure()
