@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from crawler.canonical import canonical_host, canonical_url
 from crawler.frontier.control import SEED, Control
 from crawler.frontier.deadletters import DeadLetters
-from crawler.frontier.payload import PayloadError, url_of
+from crawler.frontier.payload import PayloadError, host_of, url_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
 
 _PAGE = 500
 
@@ -28,12 +30,20 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
 
 
-def explain(control: Control, url: str, seen: Callable[[], bool | None], limit: int = 10_000) -> Explanation:
-    """Looks at the first `limit` requests of the URL's host queue, at as many leases and at the newest dead letters."""
-    found = Explanation(url, canonical_url(url), canonical_host(url), seen())
+def explain(
+    control: Control, request: Request, canonical: Callable[[str], str], seen: bool | None, limit: int = 10_000
+) -> Explanation:
+    """Looks at the first `limit` requests of the host's queue, at as many leases and at the newest dead letters."""
+    url = request.url
+    found = Explanation(url, canonical(url), host_of(request), seen)
 
     def wanted(payload: bytes) -> bool:
-        return _canonical(payload) == found.canonical
+        if payload.startswith(SEED):
+            return False
+        try:
+            return canonical(url_of(payload)) == found.canonical
+        except PayloadError:
+            return False
 
     queue = f"{control.base}:queue:{found.host}"
     for id_, _, place in _matches(control, queue, limit, wanted):
@@ -55,7 +65,7 @@ def explain(control: Control, url: str, seen: Callable[[], bool | None], limit: 
         if number >= limit:
             found.notes.append(f"looked at the newest {limit} dead letters")
             break
-        if letter.seed != url and (not letter.url or canonical_url(letter.url) != found.canonical):
+        if letter.seed != url and (not letter.url or canonical(letter.url) != found.canonical):
             continue
         found.dead.append({"time": letter.time, "reason": letter.reason, "deliveries": letter.deliveries})
     return found
@@ -77,12 +87,3 @@ def _matches(
 
 def _deliveries(control: Control, id_: bytes) -> int:
     return int(control.client.hget(control.key("deliveries"), id_) or 0)
-
-
-def _canonical(payload: bytes) -> str:
-    if payload.startswith(SEED):
-        return ""
-    try:
-        return canonical_url(url_of(payload))
-    except PayloadError:
-        return ""

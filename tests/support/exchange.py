@@ -19,8 +19,8 @@ local function dedup_has(state, item) return redis.call('SISMEMBER', state.key, 
 local function dedup_close(state) end
 """
 CONSTANTS: dict[str, Any] = {
-    "lease": 60_000, "idle": 0, "delay": 0, "concurrency": 8, "order": "priority", "max_deliveries": 5, "dead_max": 10_000,
-    "hosts": {}, "dedup": {}, "info": "host 1 scrapy=2.19.0", "fed": False,
+    "lease": 60_000, "idle": 0, "delay": 0, "concurrency": 8, "order": "priority", "max_deliveries": 5,
+    "dead_max": 10_000, "hosts": {}, "dedup": {}, "info": "host 1 scrapy=2.19.0", "fed": False,
 }  # fmt: skip
 
 
