@@ -24,7 +24,10 @@ WIRING = {
     "ROBOTSTXT_USER_AGENT": "crawler",
     "AUTOTHROTTLE_ENABLED": False,
     "DOWNLOADER_MIDDLEWARES": {
+        "crawler.guard.PrivateAddressGuard": 940,
         "crawler.frontier.Politeness": 950,
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+        "crawler.robots.RobotsTxtMiddleware": 100,
         "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
         "crawler.canonical.RedirectMiddleware": 600,
         "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
@@ -55,6 +58,7 @@ DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
     "REDIS_DB": (0, "3", 3),
     "REDIS_KEY_PREFIX": ("crawler", "other", "other"),
     "ROBOTSTXT_OBEY": (True, "no", False),
+    "CRAWLER_ALLOW_PRIVATE": (False, "1", True),
     "DOWNLOAD_DELAY": (1.0, "0.25", 0.25),
     "CONCURRENT_REQUESTS": (16, "32", 32),
     "CONCURRENT_REQUESTS_PER_DOMAIN": (1, "4", 4),
