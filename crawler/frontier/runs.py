@@ -29,7 +29,7 @@ class Runs:
 
     def __init__(self, client: Redis, base: str, worker: str, versions: str) -> None:
         self._client, self._base, self._worker, self._versions = client, base, worker, versions
-        self._script = Script(source("join"))
+        self._script, self._retire = Script(source("join")), Script(source("retire"))
 
     async def _call(self, pinned: str, empty: bool, emptied: bool) -> list[str]:
         flags: list[bytes | str] = [self._worker, pinned, self._versions, "01"[empty], "01"[emptied]]
@@ -64,6 +64,13 @@ class Runs:
             else:
                 self._tell(what, name, queued, leased, before, empty)
                 return Run(number, name, finished=what == "finished")
+
+    async def retire(self, run: Run, clear: Callable[[], Awaitable[None]]) -> None:
+        """Empties the memory of a finished run: by one worker, and never that of a run begun since."""
+        if await self._retire(self._client, [self._base], [self._worker, run.number, "0"]):
+            await clear()
+            await self._retire(self._client, [self._base], [self._worker, run.number, "1"])
+            logger.info("Run %s is finished: its memory of what was seen is freed (SCHEDULER_PERSIST=0)", run.name)
 
     def _tell(self, what: str, name: str, queued: str, leased: str, before: str, empty: bool) -> None:
         if what == "finished":

@@ -61,7 +61,9 @@ class Scheduler(BaseScheduler):
         self.start: StartClaim | None = None
         self._client: Redis | None = None
         self._dupefilter: Any = None
+        self._keys: Keys | None = None
         self._run: Run | None = None
+        self._runs: Runs | None = None
         self._over = self._closing = False
         self._wake_call: asyncio.TimerHandle | None = None
         self._ending: asyncio.Future[None] | None = None
@@ -103,7 +105,7 @@ class Scheduler(BaseScheduler):
         settings = self.crawler.settings
         hooks.check(self.crawler.engine)
         await asyncio.to_thread(connection.check, settings)
-        keys = Keys.from_settings(settings, spider.name)
+        self._keys = keys = Keys.from_settings(settings, spider.name)
         self._client = connection.async_client(settings)
         self._dupefilter = build_from_crawler(load_object(settings["DUPEFILTER_CLASS"]), self.crawler)
         shared_memory = hasattr(self._dupefilter, "admission")
@@ -134,9 +136,13 @@ class Scheduler(BaseScheduler):
     async def _join(self, keys: Keys) -> Run:
         assert self._client is not None
         versions = f"payload={payload.VERSION} fingerprint={FINGERPRINT_VERSION}"
-        runs = Runs(self._client, keys.frontier, self.worker_name, versions)
+        self._runs = Runs(self._client, keys.frontier, self.worker_name, versions)
         empty = self.policy.flush or not self.policy.persist
-        return await runs.join(self.policy.run, empty, lambda: self._in_thread("clear", keys.dedup))
+        return await self._runs.join(self.policy.run, empty, self._clear)
+
+    async def _clear(self) -> None:
+        assert self._keys is not None
+        await self._in_thread("clear", self._keys.dedup)
 
     async def _in_thread(self, method: str, base: str) -> None:
         """Calls a blocking method of the dupefilter beside the reactor."""
@@ -300,7 +306,9 @@ class Scheduler(BaseScheduler):
         await self.link.exchange()  # acknowledges what waited for the last of the outbox
         worker.ledger.give_everything()
         worker.leaving = True
-        await self.link.exchange()
+        last = await self.link.exchange()
+        if last.state == "finished" and not self.policy.persist and self._runs is not None and self._run is not None:
+            await self._runs.retire(self._run, self._clear)
 
 
 _FULL = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -25,6 +26,11 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition never held"
+
+
+def dead_letters(redis: Redis, shard: Shard) -> list[dict[bytes, bytes]]:
+    stream: Any = redis.xrange(shard.keys.frontier + ":dead")
+    return [letter for _, letter in stream]
 
 
 class TestAdmission:
@@ -100,7 +106,7 @@ class TestLeases:
         lease = shard.say("one", want=1, lease=1).leases[0]
         shard.say("one", renew=[lease.id], lease=60_000)
         assert shard.take(worker="two") == []
-        assert redis.zscore(shard.keys.frontier + ":leases", lease.id) > 1000 * time.time() + 50_000
+        assert float(redis.zscore(shard.keys.frontier + ":leases", lease.id) or 0) > 1000 * time.time() + 50_000
 
     def test_given_back_keeps_its_place_and_counts_no_delivery(self, shard: Shard) -> None:
         shard.put("a", "b")
@@ -112,15 +118,15 @@ class TestLeases:
     def test_a_request_that_keeps_killing_workers_is_buried(self, shard: Shard, redis: Redis) -> None:
         shard.put("a")
         redeliveries: list[int] = []
-        until(
-            lambda: (
-                bool(redeliveries.extend(lease.redeliveries for lease in shard.say(want=1, lease=1).leases))
-                or len(redeliveries) == 3
-            )
-        )
+
+        def three_deliveries() -> bool:
+            redeliveries.extend(lease.redeliveries for lease in shard.say(want=1, lease=1).leases)
+            return len(redeliveries) == 3
+
+        until(three_deliveries)
         assert redeliveries == [0, 1, 2]
         until(lambda: shard.say().dead == 1)
-        [(_, letter)] = redis.xrange(shard.keys.frontier + ":dead")
+        [letter] = dead_letters(redis, shard)
         assert letter[b"reason"] == b"given out 3 times, never finished"
         assert letter[b"payload"] == b"a"
         assert letter[b"deliveries"] == b"3"
@@ -130,7 +136,7 @@ class TestLeases:
         shard.put("a")
         lease = shard.say(want=1).leases[0]
         assert shard.say(acks=[(lease.id, 0, "callback: KeyError", "https://h/a")]).dead == 1
-        [(_, letter)] = redis.xrange(shard.keys.frontier + ":dead")
+        [letter] = dead_letters(redis, shard)
         assert (letter[b"reason"], letter[b"url"], letter[b"payload"]) == (b"callback: KeyError", b"https://h/a", b"a")
 
     def test_dead_letters_are_bounded(self, shard: Shard) -> None:
@@ -156,7 +162,7 @@ class TestLeases:
 
 class TestReplay:
     def test_a_repeated_number_changes_nothing(self, shard: Shard, redis: Redis) -> None:
-        fields = {"outbox": [admission("a", flags=0), admission("b", flags=0)], "want": 1, "ahead": 1}
+        fields: dict[str, Any] = {"outbox": [admission("a", flags=0), admission("b", flags=0)], "want": 1, "ahead": 1}
         first = shard.say(**fields)
         before = {key: redis.dump(key) for key in redis.scan_iter()}
         again = shard.say(repeat=True, **fields)
@@ -201,7 +207,12 @@ class TestPoliteness:
         shard.constants |= {"delay": 1, "concurrency": 2}
         shard.put(*"abc")
         got: list[bytes] = []
-        until(lambda: bool(got.extend(lease.id for lease in shard.say("one", want=9).leases)) or len(got) == 2)
+
+        def two_handed_out() -> bool:
+            got.extend(lease.id for lease in shard.say("one", want=9).leases)
+            return len(got) == 2
+
+        until(two_handed_out)
         assert shard.take(worker="two") == []
         shard.say("one", acks=[(got[0], 0, "", "")])
         until(lambda: shard.take(worker="two") == ["c"])
