@@ -59,9 +59,9 @@ def run(plan: Plan, console: Console) -> bool:
             verdict = _Demo(plan, console, folder, stack).crawl()
         console.print(verdict.table())
         for fault in verdict.faults:
-            console.print(f"FAILED: {fault}", style="red", markup=False, highlight=False)
+            console.print(f"FAILED: {fault}", style="red", markup=False, highlight=False, soft_wrap=True)
         keep = bool(verdict.faults)
-        console.print(_summary(plan, verdict), highlight=False)
+        console.print(_summary(plan, verdict), highlight=False, soft_wrap=True)
         return not verdict.faults
     except KeyboardInterrupt:
         keep = False

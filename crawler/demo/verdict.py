@@ -34,14 +34,15 @@ class Verdict:
 
     @property
     def unexplained(self) -> list[str]:
-        """URLs fetched twice although no killed worker had started them."""
+        """Pages fetched twice although no killed worker had started them: URL, by whom and when."""
         pages = {page["id"]: page for page in self.report.truth["pages"]}
         found = []
         for number, hits in self.report.twice.items():
             # A redirected or retried request keeps the User-Agent of the worker that asked first: only time tells.
             passed_on = pages[number]["trait"] != "" and any(hits[0].time < at for at in self.killed.values())
             if len(hits) > 2 or not (passed_on or hits[0].time < self.killed.get(hits[0].agent, 0)):
-                found.append(pages[number]["url"])
+                when = ", ".join(f"{hit.agent} at {hit.time - self.report.hits[0].time:.2f} s" for hit in hits)
+                found.append(f"{pages[number]['url']} ({when})")
         return found
 
     @property

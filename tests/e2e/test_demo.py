@@ -53,8 +53,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     log = tmp_path / "demo.log"
     folder = tmp_path / "temporary"
     folder.mkdir()
-    demo = start_scrapy(["demo", "--pages", "100000"], {"TMPDIR": str(folder)}, log)
-    wait_for(lambda: re.search(r"s +[1-9]\d*/100000 pages", log.read_text()), "pages fetched", 60)
+    demo = start_scrapy(["demo", "--pages", "20000"], {"TMPDIR": str(folder)}, log)
+    wait_for(lambda: re.search(r"s +[1-9]\d*/20000 pages", log.read_text()), "pages fetched", 60)
     demo.send_signal(signal.SIGINT)
     assert demo.wait(20) == 130
     assert log.read_text().splitlines()[-1] == "interrupted: all processes are stopped, nothing is kept"

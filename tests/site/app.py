@@ -150,8 +150,9 @@ class Application:
     def status(self) -> dict[str, Any]:
         """The document of ``/__status__``."""
         fetched = list(self._fetched)
+        agents = {name: list(figures) for name, figures in list(self._agents.items())}
         links = sum(self._links[page] for page in fetched)
-        return {"pages": self.options.pages, "fetched": len(fetched), "links": links, "agents": dict(self._agents)}
+        return {"pages": self.options.pages, "fetched": len(fetched), "links": links, "agents": agents}
 
 
 def _port(match: re.Match[str]) -> str:
