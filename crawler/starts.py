@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from w3lib.url import safe_url_string
@@ -17,7 +18,7 @@ def start_urls(start: str) -> list[str]:
     >>> start_urls("https://a.example/,https://b.example/")
     ['https://a.example/', 'https://b.example/']
     """
-    urls = start.replace(",http://", " http://").replace(",https://", " https://").rstrip(",").split()
+    urls = [url.strip(",") for url in re.split(r"\s+|,(?=https?://)", start) if url.strip(",")]
     if not urls:
         raise ConfigError("start", start, f"say where to begin: {_EXAMPLE} (more than one: separate them by commas)")
     return [_checked(url) for url in urls]
