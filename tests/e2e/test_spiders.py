@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis as redis_py
 
 from tests.support.pages import Answer, Pages
-from tests.support.project import project_env, run_scrapy
+from tests.support.project import project_env, run_scrapy, start_scrapy
+from tests.support.server import wait_for
 from tests.support.shops import books_site, quotes_site
 
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8", "WORKER_NAME": "w1"}
@@ -129,3 +131,25 @@ def test_user_agent_names_bot_and_contact(redis_url: str, tmp_path: Path) -> Non
             redis_url, tmp_path, "site", "-a", f"start={site.url}/", BOT_NAME="mybot", CONTACT="https://example.org/bot"
         )
     assert {headers["user-agent"] for headers in site.requests} == {"mybot/1.0 (+https://example.org/bot)"}
+
+
+def test_feed_waits_for_seeds_and_takes_them_while_it_works(
+    redis: redis_py.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    env = project_env(redis_url, tmp_path, **FAST, FRONTIER_IDLE="2")
+    pages: dict[str, str | Answer] = {f"/{number}": f"<title>{number}</title>" for number in range(4)}
+    with Pages(pages) as site:
+        redis.lpush("feed:start_urls", f"{site.url}/0")
+        process = start_scrapy(["crawl", "feed"], env, tmp_path / "log")
+        wait_for(lambda: site.hits["/0"], "the seed that was there before", seconds=30)
+        redis.lpush("feed:start_urls", json.dumps({"url": f"{site.url}/1", "headers": {"X-Job": "7"}}))
+        wait_for(lambda: site.hits["/1"], "the seed that came later", seconds=30)
+        done = run_scrapy(["seed", "feed", f"{site.url}/2", f"{site.url}/3"], env)
+        assert done.returncode == 0, done.stderr
+        wait_for(lambda: site.hits["/2"] and site.hits["/3"], "the seeds of the command", seconds=30)
+        assert process.wait(30) == 0
+    log = (tmp_path / "log").read_text()
+    assert "Traceback" not in log, log
+    feed = (tmp_path / "items" / "feed" / "w1.jsonl").read_text()
+    assert sorted(json.loads(line)["title"] for line in feed.splitlines()) == ["0", "1", "2", "3"]
+    assert [headers["x-job"] for headers in site.requests if "x-job" in headers] == ["7"]
