@@ -4,8 +4,8 @@
 --   LAYOUT, ERROR, CAPACITY   version and error rate (text), elements of the first layer
 --   LIMIT                     elements in all, or 0: grow without limit
 --   LANES, SLOTS, LOADS       lanes of a block, blocks per key, elements per block of layer 1, 2, …
---   numerals()                0, 1, … as texts; offsets of a key's blocks: first bytes, last bytes (making such a text
---                             from a number costs half of a GETRANGE)
+--   tables()                  texts made in advance, because making one from a number costs half of a GETRANGE: 0, 1, …
+--                             255; the offsets of the first and last byte of a key's blocks; and the value of a lane's 96 bits
 --
 -- Keys, all beginning with the base given to dedup_open:
 --   BASE:bloom:meta                hash    layout, error_rate, capacity, lanes, blocks (of each layer), count, epoch
@@ -18,14 +18,13 @@
 -- dedup_close(state)       writes metadata and counters if they changed: call it once, after the last dedup_add
 --
 -- Why so: a redis.call costs more than testing a block in Lua, so there is one GETRANGE per layer and one SETRANGE per
--- new element. Lanes follow each other, so a changed block is put together from slices in one pass.
+-- new element. Bits are tested and set by arithmetic on 48-bit words: cheaper than calling a bit library per bit.
 
 local dedup_open, dedup_add, dedup_has, dedup_close
 do
-  local call, byte, sub, char, concat = redis.call, string.byte, string.sub, string.char, table.concat
-  local LANE, HASH = 16, 6
-  local BLOCK = LANES * LANE
-  local NUMERAL, FIRST, LAST
+  local call, byte, unpack_word, pack_words = redis.call, string.byte, struct.unpack, struct.pack
+  local HASH, BLOCK, WORDS = 6, 12 * LANES, ">" .. string.rep("I6", 2 * LANES)
+  local NUMERAL, FIRST, LAST, MASK
 
   local function complain(name, stored, configured)
     return nil, name .. "=" .. configured .. ": the stored Bloom filter was made with " .. stored
@@ -41,7 +40,7 @@ do
       epoch = string.format("%.0f", now[1] * 1000000 + now[2])
     end
     local state = { meta = meta, epoch = epoch, prefix = base .. ":bloom:" .. epoch .. ":",
-      blocks = {}, layers = 0, capacity = CAPACITY, count = 0, changed = not m[7] }
+      blocks = {}, layers = 0, room = 0, capacity = CAPACITY, count = 0, changed = not m[7] }
     if not m[7] then return state end
     if m[1] ~= LAYOUT then return complain("Bloom layout", m[1], LAYOUT) end
     if m[2] ~= ERROR then return complain("BLOOM_ERROR_RATE", m[2], ERROR) end
@@ -54,10 +53,11 @@ do
       state.layers = state.layers + 1
       state.blocks[state.layers] = tonumber(blocks)
     end
+    state.room = state.capacity * (2 ^ state.layers - 1)
     return state
   end
 
-  -- The key of an element's block in a layer, and the block's number within that key.
+  -- The key of an element's block in a layer, the block's number within that key, and the key's number.
   local function locate(state, layer, hash)
     local block = hash % state.blocks[layer]
     local slot = block % SLOTS
@@ -67,33 +67,31 @@ do
     return state.prefix .. layer .. ":" .. (NUMERAL[high + 1] or high) .. ":" .. NUMERAL[low + 1], slot + 1, segment
   end
 
-  local function all_set(bits, item)
-    local lane = 0
+  local function all_set(bits, p)
+    local at = 1
     for i = HASH + 1, HASH + LANES do
-      local mask = byte(item, i + LANES)
-      if byte(bits, lane + byte(item, i)) % (mask + mask) < mask then return false end
-      lane = lane + LANE
+      local bit = p[i]
+      local mask = MASK[bit]
+      if unpack_word(">I6", bits, bit < 48 and at or at + 6) % (mask + mask) < mask then return false end
+      at = at + 12
     end
     return true
   end
 
-  -- Newest layer first: it holds half of everything. Returns whether an older or the newest layer has the element, and
-  -- of the newest one where the element belongs and what is there.
-  local function find(state, hash, item)
-    if not NUMERAL then NUMERAL, FIRST, LAST = numerals() end
+  -- Newest layer first: it holds half of everything. Returns true if any layer has the element, else false and, of the
+  -- newest layer, where the element belongs and what is there.
+  local function find(state, p)
+    if not NUMERAL then NUMERAL, FIRST, LAST, MASK = tables() end
+    local hash = ((((p[1] * 256 + p[2]) * 256 + p[3]) * 256 + p[4]) * 256 + p[5]) * 256 + p[6]
+    local newest = state.layers
     local key, slot, segment, bits
-    for layer = state.layers, 1, -1 do
+    for layer = newest, 1, -1 do
       local k, s, g = locate(state, layer, hash)
       local b = call("GETRANGE", k, FIRST[s], LAST[s])
-      if b ~= "" and all_set(b, item) then return true end
-      if layer == state.layers then key, slot, segment, bits = k, s, g, b end
+      if b ~= "" and all_set(b, p) then return true end
+      if layer == newest then key, slot, segment, bits = k, s, g, b end
     end
-    return false, key, slot, segment, bits
-  end
-
-  local function hash_of(item)
-    local a, b, c, d, e, f = byte(item, 1, HASH)
-    return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+    return false, hash, key, slot, segment, bits
   end
 
   local function grow(state)
@@ -110,47 +108,43 @@ do
     return string.rep("\0", BLOCK)
   end
 
-  local function put(bits, item)
-    local parts, n, from, lane = {}, 0, 1, 0
+  local function with_bits(bits, p)
+    local words, at = { unpack_word(WORDS, bits) }, 1
     for i = HASH + 1, HASH + LANES do
-      local mask, at = byte(item, i + LANES), lane + byte(item, i)
-      local old = byte(bits, at)
-      if old % (mask + mask) < mask then
-        parts[n + 1], parts[n + 2] = sub(bits, from, at - 1), char(old + mask)
-        n, from = n + 2, at + 1
-      end
-      lane = lane + LANE
+      local bit = p[i]
+      local mask, word = MASK[bit], bit < 48 and at or at + 1
+      if words[word] % (mask + mask) < mask then words[word] = words[word] + mask end
+      at = at + 2
     end
-    parts[n + 1] = sub(bits, from)
-    return concat(parts)
+    return pack_words(WORDS, unpack(words, 1, 2 * LANES))
   end
 
   function dedup_add(state, item)
-    local hash = hash_of(item)
-    local seen, key, slot, segment, bits = find(state, hash, item)
+    local p = { byte(item, 1, -1) }
+    local seen, hash, key, slot, segment, bits = find(state, p)
     if seen then return 0 end
     if LIMIT > 0 and state.count >= LIMIT then return -1 end
-    if state.count >= (state.room or state.capacity * (2 ^ state.layers - 1)) then
+    if state.count >= state.room then
       if state.layers == #LOADS then return -1 end
       grow(state)
       key, slot, segment = locate(state, state.layers, hash)
       bits = ""
     end
     if bits == "" then bits = allocate(state, key, segment) end
-    call("SETRANGE", key, FIRST[slot], put(bits, item))
+    call("SETRANGE", key, FIRST[slot], with_bits(bits, p))
     state.count = state.count + 1
     state.changed = true
     return 1
   end
 
   function dedup_has(state, item)
-    return find(state, hash_of(item), item) and 1 or 0
+    return find(state, { byte(item, 1, -1) }) and 1 or 0
   end
 
   function dedup_close(state)
     if not state.changed then return end
     call("HSET", state.meta, "layout", LAYOUT, "error_rate", ERROR, "lanes", LANES,
-      "capacity", string.format("%.0f", state.capacity), "blocks", concat(state.blocks, ","),
+      "capacity", string.format("%.0f", state.capacity), "blocks", table.concat(state.blocks, ","),
       "count", string.format("%.0f", state.count), "epoch", state.epoch)
   end
 end

@@ -44,11 +44,12 @@ class BloomAdmission:
 def _constants(sizing: Sizing, limit: int) -> str:
     size, slots = sizing.block_bytes, sizing.slots
     loads = (sizing.load(index) for index in range(MAX_LAYERS))
-    numerals = (range(256), range(0, slots * size, size), range(size - 1, slots * size, size))
+    texts = (range(256), range(0, slots * size, size), range(size - 1, slots * size, size))
+    masks = "{[0]=" + ",".join(str(1 << bit % 48) for bit in range(LANE_BITS)) + "}"
     return (
         f'local LAYOUT, ERROR, CAPACITY, LIMIT = "{positions.LAYOUT}", "{sizing.error!r}", {sizing.capacity}, {limit}\n'
         f"local LANES, SLOTS, LOADS = {sizing.lanes}, {slots}, {{{','.join(f'{load:g}' for load in loads)}}}\n"
-        f"local function numerals() return {','.join(map(_texts, numerals))} end\n"
+        f"local function tables() return {','.join(map(_texts, texts))},{masks} end\n"
     )
 
 

@@ -1,7 +1,7 @@
 """How big a Bloom filter must be: blocks, lanes and layers from a capacity and an error rate. Pure arithmetic.
 
 A *layer* is an array of blocks; an element lives in one block, so that one read answers for it. A block has `lanes`
-lanes of 128 bits, and an element sets one bit in each lane. Blocks fill unevenly, which costs bits compared with the
+lanes of 96 bits, and an element sets one bit in each lane. Blocks fill unevenly, which costs bits compared with the
 classic filter (Bloom 1970); the error below is therefore the exact Poisson mixture over block loads (Putze, Sanders,
 Singler 2007), not the classic formula, and sizing by it makes the real rate the computed one.
 
@@ -16,14 +16,14 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-LANE_BITS = 128
-MAX_LANES = 24
+LANE_BITS = 96
+MAX_LANES = 32
 MAX_LAYERS = 24
 SEGMENT_BYTES = 16 * 1024 - 64
 """A layer is cut into keys of at most this size: allocating one costs microseconds, so a call that touches 256 new ones
 stays within a few milliseconds, and it fits its allocator class (2^n bytes plus a header would take 25 % more)."""
 
-_OVERHEAD = 1.22
+_OVERHEAD = 1.23
 """Fewer lanes are faster; the fewest whose layer 0 stays within this factor of the theoretical minimum are taken."""
 
 
@@ -65,7 +65,7 @@ def layer_error(error: float, index: int) -> float:
 
 @lru_cache(maxsize=64)
 def choose_lanes(error: float) -> int:
-    """The fewest lanes whose first layer needs at most 1.22 times the theoretical bits; the thriftiest if none does."""
+    """The fewest lanes whose first layer needs at most 1.23 times the theoretical bits; the thriftiest if none does."""
 
     def bits(lanes: int) -> float:
         return lanes * LANE_BITS / block_load(layer_error(error, 0), lanes)
