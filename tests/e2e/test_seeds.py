@@ -1,0 +1,158 @@
+"""Seeds, unserialisable requests, renamed callbacks, with real workers: good ones are crawled, bad ones named."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as redis_py
+from scrapy import Request
+
+from crawler.frontier import payload
+from crawler.frontier.control import Control
+from crawler.frontier.deadletters import DeadLetter, DeadLetters
+from crawler.frontier.seedkey import SeedKey
+from tests.integration import frontier_spiders
+from tests.support.pages import Answer, Pages
+from tests.support.project import project_env, run_scrapy
+
+FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "16", "CRAWLER_ENV_FILE": "", "WORKER_NAME": "w1"}
+MODULES = ["-s", f"SPIDER_MODULES={frontier_spiders.__name__}"]
+
+
+@pytest.fixture
+def site() -> Iterator[Pages]:
+    """Pages /0 … /299, /good/N, /bad/N and /."""
+    paths = ["/", *(f"/{n}" for n in range(300)), *(f"/{kind}/{n}" for kind in ("good", "bad") for n in range(200))]
+    pages: dict[str, str | Answer] = dict.fromkeys(paths, "<title>page</title>")
+    with Pages(pages) as running:
+        yield running
+
+
+def crawl(redis_url: str, folder: Path, spider: str, *args: str, **env: str) -> tuple[list[dict[str, Any]], str]:
+    """The items of one worker that ended by itself, and its log."""
+    done = run_scrapy(["crawl", spider, *MODULES, *args], project_env(redis_url, folder, **FAST, **env), timeout=90)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    feed = folder / "items" / spider / "w1.jsonl"
+    items = feed.read_text(encoding="utf-8").splitlines() if feed.exists() else []
+    return [json.loads(line) for line in items], done.stderr
+
+
+def dead_letters(redis: redis_py.Redis, spider: str = "plain") -> list[DeadLetter]:
+    return list(DeadLetters(Control(redis, f"{{crawler:{spider}:0}}", SeedKey(f"{spider}:start_urls", "list")))())
+
+
+def paths(items: list[dict[str, Any]]) -> list[str]:
+    return sorted(f"/{item['url'].split('/', 3)[3]}" for item in items)
+
+
+MALFORMED = {
+    b"\xff\xfe": "not utf-8 text",
+    b"127.0.0.1/page": "without a scheme",
+    b'{"url": ': "malformed JSON",
+    b'["http://127.0.0.1/"]': "not an object",
+    b'{"uri": "http://127.0.0.1/"}': "unknown key 'uri'",
+    b'{"url": "http://127.0.0.1/", "callback": "parse_new"}': "'plain' has no such method",
+}
+
+
+def test_one_malformed_seed_of_ten_costs_only_itself(
+    redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path
+) -> None:
+    for group, bad in enumerate(MALFORMED):
+        good = [f"{site.url}/{group * 9 + n}" for n in range(9)]
+        redis.rpush("plain:start_urls", *good[:4], bad, *good[4:])
+    items, _ = crawl(redis_url, tmp_path, "plain")
+    assert paths(items) == sorted(f"/{n}" for n in range(54))
+    letters = {letter.seed: letter.reason for letter in dead_letters(redis)}
+    assert len(letters) == 6
+    for bad, words in MALFORMED.items():
+        reason = letters[bad.decode("utf-8", "replace")]
+        assert reason.startswith("seed: ")
+        assert words in reason
+    assert redis.llen("plain:start_urls") == 0
+
+
+def test_json_seeds_and_repeated_ones(redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path) -> None:
+    seeds: list[Any] = [
+        f"{site.url}/1", f"{site.url}/1",  # wished twice
+        {"url": f"{site.url}/2", "callback": "parse_named", "cb_kwargs": {"k": [1]}, "headers": {"X-A": "b"}},
+        {"url": f"{site.url}/1", "dont_filter": False},  # seen by then
+    ]  # fmt: skip
+    redis.lpush("plain:start_urls", *[s if isinstance(s, str) else json.dumps(s) for s in reversed(seeds)])
+    items, _ = crawl(redis_url, tmp_path, "plain")
+    assert paths(items) == ["/1", "/1", "/2"]
+    assert [item["kwargs"] for item in items if item.get("callback") == "parse_named"] == [{"k": [1]}]
+    assert [headers["x-a"] for headers in site.requests if "x-a" in headers] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("spider", "key"), [("fed", "fed:start_urls"), ("ofset", "my:ofset"), ("ofzset", "ofzset:start_urls")]
+)
+def test_every_kind_of_key_feeds_a_waiting_spider(
+    redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path, spider: str, key: str
+) -> None:
+    seeds = [f"{site.url}/{n}" for n in range(20)]
+    pushed = run_scrapy(["seed", spider, *MODULES, *seeds], project_env(redis_url, tmp_path))
+    assert pushed.returncode == 0, pushed.stderr
+    items, _ = crawl(redis_url, tmp_path, spider, FRONTIER_IDLE="1")
+    assert paths(items) == sorted(f"/{n}" for n in range(20))
+    assert redis.exists(key) == 0
+    assert dead_letters(redis, spider) == []
+
+
+def test_a_spider_with_its_own_seed_format(redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path) -> None:
+    redis.lpush("own:start_urls", f"{site.url}/ 0 49", "nonsense", f"{site.url}/ 50 59")
+    items, _ = crawl(redis_url, tmp_path, "own", FRONTIER_IDLE="1")
+    assert paths(items) == sorted(f"/{n}" for n in range(60))
+    (letter,) = dead_letters(redis, "own")
+    assert letter.seed == "nonsense"
+    assert letter.reason.startswith("seed: make_request_from_data raised ValueError: not enough values")
+
+
+def test_400_requests_of_which_half_cannot_travel(
+    redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path
+) -> None:
+    items, log = crawl(redis_url, tmp_path, "mixed", "-a", f"site={site.url}")
+    assert paths(items) == sorted(f"/{kind}/{n}" for kind in ("good", "bad") for n in range(200))
+    assert set(site.hits.values()) == {1}
+    assert "'scheduler/unserializable': 200" in log
+    assert 1 <= log.count("stays in this worker") <= 5  # said, not repeated 200 times
+    assert "meta['lock']: a value of type _thread.lock" in log
+    assert "defined inside a function" in log
+    base = "{crawler:mixed:0}"
+    assert [redis.hlen(f"{base}:requests"), redis.exists(f"{base}:locals"), redis.xlen(f"{base}:dead")] == [0, 0, 0]
+
+
+def test_renamed_callbacks_go_to_the_dead_letters_at_once_and_can_come_back(
+    redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path
+) -> None:
+    spider = frontier_spiders.Plain()
+    old = [payload.encode(Request(f"{site.url}/{n}", callback=spider.parse_old), spider) for n in range(10)]
+    for data in old:
+        redis.xadd("{crawler:plain:0}:dead", {"reason": "test", "url": "", "host": "127.0.0.1", "payload": data})
+    requeued = run_scrapy(["frontier", "requeue", "plain", *MODULES], project_env(redis_url, tmp_path))
+    assert requeued.stdout.startswith("10 requests queued again"), requeued.stderr
+    redis.rpush("plain:start_urls", *(f"{site.url}/{n}" for n in range(20, 25)))
+    began = time.monotonic()
+    items, log = crawl(redis_url, tmp_path, "plain", RENAMED="1")
+    assert paths(items) == [f"/{n}" for n in range(20, 25)]
+    assert time.monotonic() - began < 20
+    assert "'elapsed_time_seconds': " in log
+    elapsed = float(log.split("'elapsed_time_seconds': ")[1].split(",")[0])
+    assert elapsed < 5, "it idled over what it could not read"
+    letters = dead_letters(redis)
+    assert len(letters) == 10
+    assert {letter.reason for letter in letters} == {
+        "payload: callback 'parse_old': spider 'plain' has no such method (renamed since it was queued?)"
+    }
+    assert sorted(letter.url for letter in letters) == sorted(f"{site.url}/{n}" for n in range(10))
+    run_scrapy(["frontier", "requeue", "plain", *MODULES, "--reason", "parse_old"], project_env(redis_url, tmp_path))
+    crawl(redis_url, tmp_path, "plain")  # the deploy is undone
+    assert {path: site.hits[path] for path in (f"/{n}" for n in range(10))} == {f"/{n}": 1 for n in range(10)}
+    assert dead_letters(redis) == []
