@@ -14,7 +14,7 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from crawler.frontier.payload import host_of
 from crawler.frontier.policy import host_delays
-from crawler.frontier.scheduler import Scheduler
+from crawler.frontier.scheduler import shared_scheduler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -41,8 +41,8 @@ class Politeness:
 
     async def process_request(self, request: Request) -> None:
         """Waits until the host may be asked. Raises IgnoreRequest when the worker closes meanwhile."""
-        scheduler = self._crawler.engine.scheduler
-        worker = scheduler.worker if isinstance(scheduler, Scheduler) else None
+        scheduler = shared_scheduler(self._crawler)
+        worker = scheduler.worker if scheduler is not None else None
         if worker is None:
             return
         host = host_of(request)

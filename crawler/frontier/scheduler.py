@@ -311,6 +311,12 @@ class Scheduler(BaseScheduler):
             await self._runs.retire(self._run, self._clear)
 
 
+def shared_scheduler(crawler: Crawler) -> Scheduler | None:
+    """The crawler's scheduler if it is the shared frontier (``isinstance`` says yes to every scheduler of Scrapy's)."""
+    found = crawler.engine.scheduler
+    return found if Scheduler in type(found).__mro__ else None  # type: ignore[return-value]
+
+
 _FULL = (
     "The Bloom filter is full (BLOOM_CAPACITY={}) and BLOOM_GROWTH=0: nothing new is admitted, nothing is lost; "
     "raise BLOOM_CAPACITY or set BLOOM_GROWTH=1 and start again to go on"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
-from crawler.frontier.scheduler import Scheduler
+from crawler.frontier.scheduler import shared_scheduler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -32,8 +32,8 @@ class StartOnce:
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Yields what `start` yields if this worker may execute it, else nothing once somebody has."""
-        scheduler = self._crawler.engine.scheduler
-        claim = scheduler.start if isinstance(scheduler, Scheduler) else None
+        scheduler = shared_scheduler(self._crawler)
+        claim = scheduler.start if scheduler is not None else None
         if claim is None:
             async for item_or_request in start:
                 yield item_or_request

@@ -1,0 +1,58 @@
+"""Commands that look at a page or measure Scrapy: they do not join the crawl.
+
+``scrapy shell``, ``fetch``, ``view``, ``parse``, ``check`` and ``bench`` start an engine as ``crawl`` does. On the shared
+frontier they would take requests of a running crawl, so they get Scrapy's own scheduler, write no feeds, and leave the
+seeds where they are. The page is one that somebody named by hand: it may be on a private address.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Spider, signals
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy_redis.spiders import RedisMixin
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
+ALONE: dict[str, Any] = {
+    "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter",
+    "FEEDS": {},
+    "CRAWLER_ALLOW_PRIVATE": True,
+}
+# Above what a spider sets for itself, below -s on the command line.
+PRIORITY = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
+
+
+class Alone:
+    """Mixin for Scrapy's commands."""
+
+    alone: dict[str, Any] = ALONE
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Adds the settings of a process that works alone."""
+        settings: Any = self.settings  # type: ignore[attr-defined]
+        settings.setdict(self.alone, priority=PRIORITY)
+        settings["EXTENSIONS"].set("crawler.commands.alone.NoSeeds", 0)
+        super().process_options(args, opts)  # type: ignore[misc]
+
+
+class NoSeeds:
+    """Extension: a fed spider takes no seeds and does not wait for any."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy."""
+        extension = cls()
+
+        def leave_the_seeds(spider: Spider) -> None:
+            if isinstance(spider, RedisMixin):
+                crawler.signals.disconnect(spider.spider_idle, signal=signals.spider_idle)
+
+        crawler.signals.connect(leave_the_seeds, signal=signals.spider_opened, weak=False)
+        return extension
