@@ -33,10 +33,12 @@ services:
         FROM redis:7-alpine
         RUN mkdir -p /srv/data && chown redis /srv/data
       network: {network}
-    volumes: ["redis:/srv/data"]
+    volumes: ["data:/srv/data"]
     command: [redis-server, /etc/redis.conf, --dir, /srv/data, --requirepass, "{password}"]
   worker: {{build: {{network: {network}}}}}
   site: {{build: {{network: {network}}}}}
+volumes:
+  data: {{}}
 """
 
 
@@ -109,7 +111,11 @@ class Stack:
 
     def close(self) -> None:
         """Remove containers, networks, volumes and the images built here."""
-        self.compose("--profile", "seed", "down", "--volumes", "--rmi", "all", "--timeout", "1", "--remove-orphans")
+        profiles = ["--profile", "demo", "--profile", "seed"]
+        self.compose(*profiles, "down", "--volumes", "--rmi", "local", "--timeout", "1", "--remove-orphans")
+        images = self.docker("images", "--quiet", f"{self.project}-*").split()
+        if images:
+            self.docker("rmi", "--force", *set(images))
 
 
 def check_the_file_is_valid(stack: Stack, _: Path) -> None:
@@ -235,6 +241,18 @@ def check_a_stop_is_quick_and_loses_nothing(stack: Stack, _: Path) -> None:
     assert not repeats
 
 
+def check_a_seed_reaches_a_waiting_spider(stack: Stack, _: Path) -> None:
+    stack.site("__reset__")
+    fed = {"SPIDER": "feed", "SPIDER_ARGS": "", "FRONTIER_RUN": "fed"}
+    stack.compose("up", "--detach", "--scale", "worker=2", env=fed)
+    spellings = ["http://site:8000/", "http://site:8000/?utm_source=mail"]
+    stack.compose("run", "--rm", "-T", "seed", "feed", "--dedup", *spellings, env=fed)
+    stack.wait("the seed is fetched", lambda: bool(stack.report().fetched), 60)
+    assert all(worker["State"]["Running"] for worker in stack.containers("worker")), "it goes on waiting"
+    stack.compose("stop", "worker")
+    assert stack.report().times == {0: 1}, "two spellings of one page are one fetch"
+
+
 def checks() -> list[Callable[[Stack, Path], None]]:
     """The checks in the order of this file."""
     return [value for name, value in globals().items() if name.startswith("check_")]
@@ -242,6 +260,9 @@ def checks() -> list[Callable[[Stack, Path], None]]:
 
 def main() -> int:
     """Runs every check, prints one line each and the count; the exit code is 1 if one failed."""
+    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
+        print("docker compose does not answer: install Docker's compose plugin")
+        return 1
     passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as folder:
         stack = Stack(Path(folder))
