@@ -29,6 +29,8 @@ PURE_MODULES = {
 }
 # ... but for the adapters: what Scrapy or Redis is handed. A new one is added here on purpose.
 ADAPTERS = {
+    "crawler.canonical.audit",
+    "crawler.canonical.fingerprinter",
     "crawler.canonical.redirects",
     "crawler.dedup.bloom",
     "crawler.dedup.dupefilter",
