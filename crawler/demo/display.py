@@ -76,7 +76,9 @@ def _panel(moment: Moment, counts: Mapping[str, int], rates: Mapping[str, float]
         table.add_row(name, str(counts.get(name, 0)), f"{rates[name]:.0f}", Text(state, style=style))
     fetched, pages = moment.status["fetched"], moment.status["pages"]
     head = Text(f"{fetched} of {pages} pages · {moment.queued} queued · {moment.leased} leased · {seconds:.0f} s")
-    return Group(head, ProgressBar(total=pages, completed=fetched, width=60), table)
+    bar = Table.grid()  # a bar alone would not end its line
+    bar.add_row(ProgressBar(total=pages, completed=fetched, width=60))
+    return Group(head, bar, table)
 
 
 def _line(moment: Moment, rates: Mapping[str, float], seconds: float) -> str:

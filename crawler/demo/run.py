@@ -88,7 +88,7 @@ class _Demo:
         self.site = _start_site(plan)
         stack.callback(self.site.close)
         url = embedded.join(folder)
-        stack.callback(embedded.leave, folder)
+        stack.callback(_end_server, folder)
         self.client = connection.sync_client(Settings({"REDIS_URL": url}))
         stack.callback(self.client.close)
         self.keys = Keys(PREFIX, "site").frontier
@@ -170,6 +170,14 @@ def _start_site(plan: Plan) -> SiteProcess:
     except ImportError:
         raise CrawlerError("scrapy demo needs the project's tests/site folder: run it in the project's root") from None
     return SiteProcess(Options(pages=plan.pages, latency=LATENCY))
+
+
+def _end_server(folder: Path) -> None:
+    """Lets go of the embedded server and waits for its end, so that nobody writes into `folder` any more."""
+    embedded.leave(folder)
+    deadline = time.monotonic() + 5
+    while (folder / ".scrapy" / "redis" / "server.pid").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _environment(url: str, items: Path) -> dict[str, str]:

@@ -54,6 +54,37 @@ def test_the_only_worker_is_killed_and_another_goes_on(
     crew.assert_complete(twice=CONCURRENCY)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_two_of_three_are_killed_together(seed: int, site: Callable[..., Site], redis_url: str, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    crew = Crew(site(pages=300, seed=seed, **TREE), redis_url, tmp_path)
+    crew.start(*NAMES)
+    crew.fetched(rng.randrange(1, 260))
+    for name in rng.sample(NAMES, 2):
+        crew.kill(name)
+    crew.finish(90)
+    crew.assert_complete(twice=2 * CONCURRENCY)
+
+
+@pytest.mark.slow
+def test_a_worker_that_sleeps_longer_than_its_lease_does_no_harm(
+    site: Callable[..., Site], redis_url: str, tmp_path: Path
+) -> None:
+    """Its leases go to the others, its late news change nothing, and it works on afterwards."""
+    crew = Crew(site(pages=900, **{**TREE, "latency": 0.4}), redis_url, tmp_path)
+    crew.start(*NAMES)
+    crew.until(lambda: min(crew.fetched_by(name) for name in NAMES) >= 10, "all three at work")
+    crew.workers["w2"].send_signal(signal.SIGSTOP)
+    before = crew.fetched_by("w2")
+    time.sleep(14)  # FRONTIER_LEASE is 10
+    crew.workers["w2"].send_signal(signal.SIGCONT)
+    crew.finish(90)
+    crew.assert_complete(twice=CONCURRENCY)
+    assert crew.fetched_by("w2") > before + CONCURRENCY, "it did not work on"
+    assert "leases went to another worker" in crew.log("w2")
+
+
 def test_sigterm_to_one_of_three_is_quick_and_loses_nothing(
     site: Callable[..., Site], redis_url: str, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from crawler.demo.display import Display, Moment
 from crawler.demo.verdict import Verdict, titles_in_feeds
@@ -105,3 +106,7 @@ def test_the_display_shows_figures_with_and_without_a_terminal(terminal: bool, m
     assert "w2" in text
     assert "killed" in text
     assert "30/s" in text or " 30 " in text
+    if terminal:
+        assert any(
+            line.split() == ["worker", "pages", "pages/s", "state"] for line in Text.from_ansi(text).plain.split("\n")
+        )
