@@ -1,6 +1,6 @@
 """Commands that look at a page or measure Scrapy: they do not join the crawl.
 
-``scrapy shell``, ``fetch``, ``view``, ``parse``, ``check`` and ``bench`` start an engine as ``crawl`` does. On the shared
+``scrapy shell``, ``fetch``, ``view``, ``parse``, ``check`` and ``bench`` start an engine as ``crawl`` does. On a shared
 frontier they would take requests of a running crawl, so they get Scrapy's own scheduler, write no feeds, and leave the
 seeds where they are. The page is one that somebody named by hand: it may be on a private address.
 """
@@ -8,11 +8,13 @@ seeds where they are. The page is one that somebody named by hand: it may be on 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Spider, signals
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy_redis.spiders import RedisMixin
+
+from crawler.commands.spider import find_spider, one_line
 
 if TYPE_CHECKING:
     from typing import Self
@@ -32,7 +34,7 @@ PRIORITY = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
 class Alone:
     """Mixin for Scrapy's commands."""
 
-    alone: dict[str, Any] = ALONE
+    alone: ClassVar[dict[str, Any]] = ALONE
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Adds the settings of a process that works alone."""
@@ -40,6 +42,13 @@ class Alone:
         settings.setdict(self.alone, priority=PRIORITY)
         settings["EXTENSIONS"].set("crawler.commands.alone.NoSeeds", 0)
         super().process_options(args, opts)  # type: ignore[misc]
+
+    @one_line
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Runs Scrapy's command, if the spider that is asked for exists."""
+        if name := getattr(opts, "spider", None):
+            find_spider(self.settings, [name], "--spider SPIDER")  # type: ignore[attr-defined]
+        super().run(args, opts)  # type: ignore[misc]
 
 
 class NoSeeds:
