@@ -78,6 +78,20 @@ def test_each_key_is_documented() -> None:
     assert first_column(ROOT / "docs" / "redis-keys.md") == set(catalogue)
 
 
+def test_each_command_is_documented() -> None:
+    commands = {
+        path.stem for path in (ROOT / "crawler" / "commands").glob("*.py") if "\nclass Command(" in path.read_text()
+    }
+    assert len(commands) > 3
+    assert first_column(ROOT / "docs" / "commands.md") == {f"scrapy {name}" for name in commands}
+
+
+def test_each_target_has_help() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    assert targets - set(re.findall(r"^([a-z-]+):.* ## \S", makefile, re.MULTILINE)) == {"runtime"}
+
+
 def test_each_variable_of_the_example_is_used() -> None:
     used = (ROOT / "crawler" / "settings.py").read_text() + (ROOT / "docker-compose.yml").read_text()
     names = re.findall(r"^#? ?([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE)
