@@ -8,6 +8,7 @@ was seen; then the frontier's keys carry the spider's name after the tag.
 key                  type    what it holds
 ==================== ======= =================================================================
 TAG:bloom:*          several the dupefilter's memory (see ``crawler/dedup``)
+TAG:audit*           several what the audit of canonical URLs found (see ``crawler/canonical/findings.py``)
 BASE:meta            hash    versions, the run (number, name, state, times), counters, the start claim
 BASE:runs            hash    finished run's name → when it finished (ms)
 BASE:ready           zset    host → when it may be asked next (ms, server clock); only hosts with queued requests
@@ -18,6 +19,8 @@ BASE:owners          hash    request id → worker that holds the lease, host, o
 BASE:deliveries      hash    request id → leases that ended without an ack (only ids that had one)
 BASE:inflight        hash    host → leased requests of a host that has a delay
 BASE:due             zset    host → next allowed time (ms) of a host with a delay, dropped once past
+BASE:hosts           hash    host → what is special about it: set by a person, its Crawl-delay, its failures
+BASE:pages           hash    host → pages admitted (only with ``FRONTIER_HOST_MAX_PAGES``)
 BASE:workers         hash    worker → heartbeat (ms), busy flag, version, host and pid
 BASE:replies         hash    worker → last exchange number and its reply (makes the exchange idempotent)
 BASE:starts          set     fingerprints of this run's start requests
@@ -72,3 +75,8 @@ class Keys(NamedTuple):
     def frontier(self) -> str:
         """Base of the frontier's keys."""
         return f"{self.tag}:{self.spider}" if self.scope else self.tag
+
+    @property
+    def audit(self) -> str:
+        """Base of the keys of the audit of canonical URLs."""
+        return f"{self.tag}:audit"

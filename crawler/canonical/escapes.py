@@ -34,8 +34,12 @@ def _table(same: str, space: str, always: str) -> dict[str, str]:
 
 _PATH_TABLE = _table(_UNRESERVED, "%20", '"<>[\\]^`{|}')
 _QUERY_TABLE = _table(_UNRESERVED + "!()*", "+", "\"'<>[\\]^`{|}")
-_PATH_TOKENS = re.compile(_ESCAPE + r'[%"<>\[\\\]^`{|}]')
-_QUERY_TOKENS = re.compile(_ESCAPE + r"""[%"'<>\[\\\]^`{|}]""")
+PATH_ODD = re.compile(r'[%"<>\[\\\]^`{|}]')
+"""Finds out whether :func:`normal_path` could change anything."""
+QUERY_ODD = re.compile(r"""[%"'<>\[\\\]^`{|}]""")
+"""Finds out whether :func:`normal_query` could change anything."""
+_PATH_TOKENS = re.compile(_ESCAPE + PATH_ODD.pattern)
+_QUERY_TOKENS = re.compile(_ESCAPE + QUERY_ODD.pattern)
 _NOT_ASCII_VISIBLE = re.compile(r"[^\x21-\x7e]")
 
 

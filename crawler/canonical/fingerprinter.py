@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from crawler.canonical import sources
 from crawler.canonical.keys import request_key, visit_key
-from crawler.canonical.url import Canonicaliser, canonicaliser
+from crawler.canonical.url import Canonicaliser
 from crawler.canonical.version import FINGERPRINT_VERSION
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ CLASSES = "redirect_classes"
 """Meta key: the class keys (hex) of a chain of redirects, this request's own last."""
 
 Mode = tuple[bool, bool]  # (verbatim, exact)
+_REPORT_EVERY = 50
 
 
 class CanonicalFingerprinter:
-    """Fingerprints of requests by canonical URL: 20 bytes, the first is the version."""
+    """Fingerprints of requests by canonical URL: 20 bytes, the first is the version.
 
-    version = FINGERPRINT_VERSION
+    `version` says by which code and rules: it changes with either, so that what Redis remembers is never mixed.
+    """
 
     def __init__(
         self,
@@ -40,23 +43,33 @@ class CanonicalFingerprinter:
         *,
         include_headers: Iterable[str] = (),
         keep_fragments: bool = False,
+        rules_version: str = "",
     ) -> None:
         self.canonicaliser = canonicaliser
         self._stats = stats
         self._headers = tuple(sorted(name.lower().encode("latin-1") for name in include_headers))
         self._keep_fragments = keep_fragments
+        choices = [rules_version, "fragments" if keep_fragments else "", *(name.decode() for name in self._headers)]
+        self.version = "-".join([FINGERPRINT_VERSION, *filter(None, choices)])
         self._class_keys: WeakKeyDictionary[Request, tuple[Mode, bytes]] = WeakKeyDictionary()
+        self._urls = self._changed = 0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> CanonicalFingerprinter:
-        """Reads ``CANONICAL_INCLUDE_HEADERS`` (names that count besides URL, method, body) and
-        ``CANONICAL_KEEP_FRAGMENTS``."""
-        return cls(
-            canonicaliser(),
+        """Reads ``CANONICAL_RULES``, ``CANONICAL_GROUPS``, ``CANONICAL_OFF``, ``CANONICAL_INCLUDE_HEADERS`` (names
+        that count besides URL, method and body) and ``CANONICAL_KEEP_FRAGMENTS``. Raises ConfigError."""
+        from scrapy import signals
+
+        ruleset = sources.load(crawler.settings, crawler.spider or crawler.spidercls)
+        fingerprinter = cls(
+            ruleset.checked(),
             crawler.stats,
             include_headers=crawler.settings.getlist("CANONICAL_INCLUDE_HEADERS"),
             keep_fragments=crawler.settings.getbool("CANONICAL_KEEP_FRAGMENTS"),
+            rules_version=ruleset.version,
         )
+        crawler.signals.connect(fingerprinter.report, signals.spider_closed)
+        return fingerprinter
 
     def fingerprint(self, request: Request) -> bytes:
         """The key of `request`; equal keys mean the same page."""
@@ -80,14 +93,34 @@ class CanonicalFingerprinter:
         return self.canonicaliser.canonical(url, keep_fragments=self._keep_fragments)
 
     def canonical_host(self, url: str) -> str:
-        """The host that decides the queue and the pace of `url`."""
+        """The host that decides the queue and the pace of `url`, site rules included."""
         return self.canonicaliser.host(url)
 
+    def report(self) -> None:
+        """Bring Scrapy's stats up to date: ``canonical/urls``, ``/changed``, ``/stripped/CATEGORY``.
+
+        Called now and then and at the end: a stats call per URL would cost as much as the hash.
+        """
+        if self._stats is None:
+            return
+        self._stats.inc_value("canonical/urls", self._urls)
+        self._stats.inc_value("canonical/changed", self._changed)
+        self._urls = self._changed = 0
+        for category, count in self.canonicaliser.stripped.items():
+            self._stats.set_value(f"canonical/stripped/{category}", count)
+
     def _make(self, request: Request, verbatim: bool, exact: bool) -> bytes:
+        url = request.url
+        if not verbatim and not exact:
+            canonical = self.canonical_url(url)
+            self._changed += canonical != url
+            url = canonical
+        self._urls += 1
+        if self._urls >= _REPORT_EVERY:
+            self.report()
         headers: list[tuple[bytes, list[bytes]]] = []
         if self._headers:
             headers = [(name, request.headers.getlist(name)) for name in self._headers if name in request.headers]
-        url = request.url if verbatim or exact else self.canonical_url(request.url)
         return request_key(request.method, url, request.body, headers, exact=exact)
 
 

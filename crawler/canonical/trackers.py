@@ -1,19 +1,24 @@
 """Which query parameters carry no page identity: the data file, its guards, and the look-up by name.
 
-The data (``params.toml``) is read once. Look-ups are by name in a dict that remembers its answers, so the cost of a
-parameter does not depend on how many are listed.
+The data (``params.toml``) is read once. A look-up is by name in a dict that remembers its answers, so its cost does not
+depend on how many names are listed.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-_MEMO_MAX: Final = 20_000
+from crawler.canonical.escapes import normal_query
+from crawler.canonical.hosts import HostIndex
+
+_MEMO_MAX: Final = 10_000
+_MEMO_MAX_SITE: Final = 500
 _UNKNOWN: Final = object()
 
 
@@ -25,68 +30,107 @@ class Tracker:
     why: str
     value: re.Pattern[str] | None = None
     together: frozenset[str] = frozenset()
-    except_paths: tuple[str, ...] = ()
+    except_words: tuple[str, ...] = ()
     guarded: bool = False
 
-    def applies(self, value: str, names: frozenset[str], path: str) -> bool:
-        """Whether the guards allow dropping; `names` are the lower-case names in the query, `path` is as written."""
+    def applies(self, value: str, names: frozenset[str], address: str) -> bool:
+        """Whether the guards allow dropping a parameter with this `value`.
+
+        `names` are the lower-case names in the query; `address` is path and query in lower case.
+        """
         if self.value and not self.value.fullmatch(value):
             return False
         if self.together and not self.together <= names:
             return False
-        if self.except_paths:
-            lower = path.lower()
-            return not any(word in lower for word in self.except_paths)
-        return True
+        return not any(word in address for word in self.except_words)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One ``[[tracker]]`` table: a tracker and where its names hold."""
+    """One ``[[tracker]]`` table: a tracker, and the names and hosts for which it holds."""
 
     tracker: Tracker
-    names: frozenset[str]
-    prefixes: tuple[str, ...]
-    pattern: re.Pattern[str] | None
-    hosts: tuple[str, ...]
-    except_hosts: tuple[str, ...]
-    path: bool
+    names: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    hosts: tuple[str, ...] = ()
+    except_hosts: tuple[str, ...] = ()
+    group: str = ""
+    path: bool = False
 
 
 def entry(table: dict[str, Any]) -> Entry:
     """An :class:`Entry` from its TOML table."""
-    names = frozenset(name.lower() for name in table.get("names", ()))
+    names = frozenset(map(plain_name, table.get("names", ())))
     value, pattern = table.get("value"), table.get("pattern")
     tracker = Tracker(
         category=table["category"],
         why=table["why"],
         value=re.compile(value) if value else None,
         together=names if table.get("together") else frozenset(),
-        except_paths=tuple(table.get("except_paths", ())),
-        guarded=bool(value or table.get("together") or table.get("except_paths")),
+        except_words=tuple(table.get("except_words", ())),
+        guarded=bool(value or table.get("together") or table.get("except_words")),
     )
     return Entry(
         tracker,
         names,
-        tuple(prefix.lower() for prefix in table.get("prefixes", ())),
+        tuple(map(plain_name, table.get("prefixes", ()))),
         re.compile(pattern) if pattern else None,
         tuple(table.get("hosts", ())),
         tuple(table.get("except_hosts", ())),
+        table.get("group", ""),
         bool(table.get("path")),
     )
 
 
+def plain_name(name: str) -> str:
+    """A parameter's name as look-ups compare it: escapes in their one spelling, lower case."""
+    return normal_query(name).lower()
+
+
+class PathParameter:
+    """A tracker as a path parameter, ``;name=value``, which ends at ``;`` or ``/``."""
+
+    def __init__(self, name: str, tracker: Tracker) -> None:
+        self.name, self.tracker = name, tracker
+        # Behind /. or /.. it stays: without it the segment would climb.
+        self.pattern = re.compile(rf"(?<!/\.)(?<!/\.\.);{re.escape(name)}=([^;/]*)", re.IGNORECASE)
+
+
 @cache
 def builtin() -> tuple[Entry, ...]:
-    """Every entry of the data file that ships with the project."""
+    """Every entry of the data file that ships with the project, groups included."""
     data = tomllib.loads((files(__package__) / "params.toml").read_text("utf-8"))
     return tuple(entry(table) for table in data["tracker"])
 
 
-class Names:
-    """Look-up of parameter names for a set of entries that hold on one host."""
+def group_names() -> list[str]:
+    """Names of the groups that rules and ``CANONICAL_GROUPS`` may switch on."""
+    return sorted({item.group for item in builtin()} - {""})
 
-    def __init__(self, entries: tuple[Entry, ...]) -> None:
+
+def categories() -> list[str]:
+    """Names of the categories that ``CANONICAL_OFF`` may switch off."""
+    return sorted({item.tracker.category for item in builtin() if not item.group})
+
+
+@dataclass(slots=True)
+class NameRules:
+    """What a site's rules say about names, on top of the general ones. A name that ends in ``*`` is a beginning."""
+
+    keep: tuple[str, ...] | None = None
+    strip: tuple[str, ...] = ()
+    restore: tuple[str, ...] = ()
+    tracker: Tracker = field(default_factory=lambda: Tracker("rule", "a site rule"))
+
+
+class Names:
+    """Look-up of parameter names: own entries and rules first, then those of `base`."""
+
+    def __init__(self, entries: Iterable[Entry], base: Names | None = None, rules: NameRules | None = None) -> None:
+        entries = tuple(entries)
+        self._base = base
+        self._rules = rules
         self._exact: dict[str, Tracker] = {}
         for item in reversed(entries):
             self._exact.update(dict.fromkeys(item.names, item.tracker))
@@ -94,23 +138,36 @@ class Names:
         self._starts = tuple(prefix for prefix, _ in self._prefixes)
         self._patterns = tuple((item.pattern, item.tracker) for item in entries if item.pattern)
         self._memo: dict[str, Tracker | None] = {}
-        self.in_path = tuple(
-            (re.compile(rf"(?<!/\.)(?<!/\.\.);{re.escape(name)}=([^;/]*)", re.IGNORECASE), item.tracker)
-            for item in entries
-            if item.path
-            for name in sorted(item.names)
-        )
+        self._memo_max = _MEMO_MAX if base is None else _MEMO_MAX_SITE
+        self.in_path = self._path_parameters(entries)
 
     def get(self, name: str) -> Tracker | None:
-        """The tracker of a parameter called `name` (any letter case), else None."""
+        """The tracker of a parameter called `name` (escapes in their one spelling, any letter case), else None."""
         found = self._memo.get(name, _UNKNOWN)
         if found is _UNKNOWN:
-            if len(self._memo) >= _MEMO_MAX:
+            if len(self._memo) >= self._memo_max:
                 self._memo.clear()
             found = self._memo[name] = self._find(name.lower())
         return found  # type: ignore[return-value]
 
+    def _path_parameters(self, entries: tuple[Entry, ...]) -> tuple[PathParameter, ...]:
+        own = [PathParameter(name, item.tracker) for item in entries if item.path for name in sorted(item.names)]
+        if self._base:
+            own += self._base.in_path
+        return tuple(item for item in own if not self._rules or not listed(item.name, self._rules.restore))
+
     def _find(self, name: str) -> Tracker | None:
+        if self._rules:
+            if listed(name, self._rules.restore):
+                return None
+            if self._rules.keep is not None:
+                return None if listed(name, self._rules.keep) else self._rules.tracker
+            if listed(name, self._rules.strip):
+                return self._rules.tracker
+        own = self._own(name)
+        return own if own or not self._base else self._base._find(name)
+
+    def _own(self, name: str) -> Tracker | None:
         exact = self._exact.get(name)
         if exact is not None:
             return exact
@@ -119,39 +176,45 @@ class Names:
         return next((tracker for pattern, tracker in self._patterns if pattern.fullmatch(name)), None)
 
 
-def host_matches(host: str, pattern: str) -> bool:
-    """Whether `host` is `pattern` or below it; a last label ``*`` in the pattern stands for any public ending.
-
-    >>> host_matches("www.amazon.co.uk", "amazon.*"), host_matches("notamazon.com", "amazon.*")
-    (True, False)
-    """
-    if not pattern.endswith(".*"):
-        return host == pattern or host.endswith("." + pattern)
-    name = pattern[:-2]
-    labels = host.split(".")
-    return any(label == name and 1 <= len(labels) - at - 1 <= 2 for at, label in enumerate(labels))
+def listed(name: str, patterns: Iterable[str]) -> bool:
+    """Whether the plain `name` is one of `patterns`; a pattern that ends in ``*`` is a beginning."""
+    return any(name.startswith(item[:-1]) if item.endswith("*") else name == item for item in patterns)
 
 
 class Trackers:
-    """All entries of the chosen categories; hands out the :class:`Names` that hold on a host."""
+    """All entries that are switched on; hands out the :class:`Names` that hold on a host.
 
-    def __init__(self, entries: tuple[Entry, ...]) -> None:
-        self._special = {host for item in entries for host in (*item.hosts, *item.except_hosts)}
-        self._entries = entries
-        self._general = Names(tuple(item for item in entries if not item.hosts))
-        self._by_choice: dict[tuple[bool, ...], Names] = {}
+    `groups` are groups to switch on everywhere, `off` categories to switch off; ``off=["sites"]`` switches off what is
+    listed for particular hosts.
+    """
+
+    def __init__(
+        self, entries: Iterable[Entry] | None = None, *, groups: Iterable[str] = (), off: Iterable[str] = ()
+    ) -> None:
+        groups, off = {*groups, ""}, set(off)
+        on = [
+            item
+            for item in (builtin() if entries is None else entries)
+            if item.group in groups and item.tracker.category not in off and not (item.hosts and "sites" in off)
+        ]
+        self._entries = tuple(on)
+        self._hosts = HostIndex((host, place) for place, item in enumerate(on) for host in item.hosts)
+        self._except = HostIndex((host, place) for place, item in enumerate(on) for host in item.except_hosts)
+        self._general = Names(item for item in on if not item.hosts)
+        self._special: dict[tuple[frozenset[int], frozenset[int]], Names] = {}
 
     def for_host(self, host: str) -> Names:
         """The names that hold on `host` (lower case, punycode)."""
-        if not any(host_matches(host, pattern) for pattern in self._special):
+        only, never = frozenset(self._hosts.find(host)), frozenset(self._except.find(host))
+        if not only and not never:
             return self._general
-        choice = tuple(
-            (not item.hosts or any(host_matches(host, pattern) for pattern in item.hosts))
-            and not any(host_matches(host, pattern) for pattern in item.except_hosts)
-            for item in self._entries
-        )
-        if choice not in self._by_choice:
-            self._by_choice[choice] = Names(
-                tuple(item for item, holds in zip(self._entries, choice, strict=True) if holds)
-            )
-        return self._by_choice[choice]
+        key = only, never
+        if key not in self._special:
+            here = tuple(self._entries[place] for place in sorted(only - never))
+            general = self._general
+            if never:
+                general = Names(
+                    item for place, item in enumerate(self._entries) if not item.hosts and place not in never
+                )
+            self._special[key] = Names(here, general) if here else general
+        return self._special[key]

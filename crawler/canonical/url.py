@@ -2,166 +2,227 @@
 
 A WHATWG parser (ada) settles scheme, host, port, dots and backslashes. Path and query are settled here: escapes get one
 spelling, empty pairs go, pairs are sorted by key (stably, so ``a=1&a=2`` is not ``a=2&a=1``), and parameters that only
-track are dropped. What the parser does not know (other schemes, broken hosts) is only tidied by RFC 3986.
+track are dropped. Site rules add to that where they match. What the parser refuses (broken hosts), and schemes that are
+not the web's, are only tidied by RFC 3986.
 
 The request is fetched as found; only its key is canonical.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
-from ada_url import normalize_url
-
-from crawler.canonical.escapes import ascii_url, normal_path, normal_query
-from crawler.canonical.trackers import Names, Tracker, Trackers, builtin
+from crawler.canonical import parse
+from crawler.canonical.escapes import PATH_ODD, QUERY_ODD, normal_path, normal_query
+from crawler.canonical.folds import amp_pair, pctu, unmangle
+from crawler.canonical.hosts import HostIndex
+from crawler.canonical.policy import Policy, Site, merged
+from crawler.canonical.trace import Trace
+from crawler.canonical.trackers import Names, Trackers
 
 _MEMO_MAX: Final = 10_000
-_SPECIAL = re.compile(r"[\x00-\x20]*(?:https?|wss?|ftp):", re.IGNORECASE)
-_PATH_ODD = re.compile(r'[%"<>\[\\\]^`{|}]')
-_QUERY_ODD = re.compile(r"""[%"'<>\[\\\]^`{|}]""")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_GENERIC = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
 
 
 class View(NamedTuple):
-    """What an origin (scheme, userinfo, host and port) means: found once, then remembered."""
+    """What an origin means: found once per origin, then remembered.
 
+    `origin` is its canonical text. Where rules depend on the path, `sites` are all that may hold there, and `by_path`
+    the views found so far, by which of them do.
+    """
+
+    policy: Policy
+    origin: str
     host: str
-    names: Names
+    sites: tuple[Site, ...] = ()
+    by_path: dict[tuple[bool, ...], View] | None = None
 
 
 class Canonicaliser:
-    """Makes canonical URLs; `stripped` counts dropped parameters by category."""
+    """Makes canonical URLs by the general rules and `sites`; `stripped` counts dropped parameters by category."""
 
-    def __init__(self, trackers: Trackers) -> None:
-        self._trackers = trackers
+    def __init__(self, trackers: Trackers | None = None, sites: Sequence[Site] = ()) -> None:
+        self._trackers = trackers or Trackers()
+        # In this order rules of one host pattern are found: the particular after the general.
+        ordered = sorted(sites, key=lambda site: (not site.everywhere, len(site.path)))
+        self._sites = HostIndex((host, site) for site in ordered for host in site.hosts)
         self._views: dict[str, View] = {}
+        self._policies: dict[tuple[str, ...], Policy] = {}
         self.stripped: Counter[str] = Counter()
 
-    def canonical(self, url: str, *, keep_fragments: bool = False) -> str:
-        """The canonical form of `url`; never raises, and is its own canonical form.
+    def canonical(self, url: str, *, keep_fragments: bool = False, trace: Trace | None = None) -> str:
+        """The canonical form of `url`; never raises, and is its own canonical form. `trace` receives the steps.
 
         >>> canonicaliser().canonical("HTTP://Example.com:80/%7Ejo/./?b=2&utm_source=x&a=1#top")
         'http://example.com/~jo/?a=1&b=2'
         """
-        href = _whatwg(url)
+        href = parse.whatwg(url)
         if href is None:
-            return _generic(url, keep_fragments)
+            result = parse.generic(url, keep_fragments=keep_fragments)
+            if trace is not None:
+                trace.note("generic", "not a web address a browser would take: RFC 3986 only", url, result)
+            return result
         head, mark, fragment = href.partition("#")
         head, _, query = head.partition("?")
         slash = head.index("/", head.index("://") + 3)
-        origin, path = head[:slash], head[slash:]
+        origin, raw_path = head[:slash], head[slash:]
+        path = normal_path(raw_path) if PATH_ODD.search(raw_path) else raw_path
         view = self._views.get(origin) or self._view(origin)
-        if _PATH_ODD.search(path):
-            path = normal_path(path)
-        if ";" in path:
-            path = self._path_parameters(path, view.names)
+        if view.by_path is not None:
+            view = self._view_by_path(view, path, origin)
+        policy = view.policy
+        if trace is not None:
+            _trace_start(trace, url, href, view, origin, raw_path, path)
+        if policy.rewrites:
+            path, query = _rewritten(raw_path, query, policy, trace)
+        if ";" in path or policy.path_steps:
+            path = self._path(path, policy, trace)
         if query:
-            query = self._query(query, path, view.names)
-        result = f"{origin}{path}?{query}" if query else origin + path
-        return f"{result}#{fragment}" if mark and keep_fragments else result
+            query = self._query(query, path, policy, trace)
+        result = f"{view.origin}{path}?{query}" if query else view.origin + path
+        if mark:
+            result += parse.kept_fragment(fragment, "keep" if keep_fragments else policy.fragment)
+            if trace is not None:
+                trace.note("fragment", "not sent to the server", href.partition("#")[2], result.partition("#")[2])
+        return result
 
     def host(self, url: str) -> str:
         """The host whose queue and pace `url` belongs to: lower case, punycode, no port; empty if there is none."""
-        href = _whatwg(url)
+        href = parse.whatwg(url)
         if href is None:
-            found = _GENERIC.fullmatch(url.strip())
-            return _bare_host(ascii_url(found[2])).lower() if found else ""
+            return parse.generic_host(url)
         origin = href[: href.index("/", href.index("://") + 3)]
         return (self._views.get(origin) or self._view(origin)).host
 
     def _view(self, origin: str) -> View:
+        host = parse.split_origin(origin).host
+        sites = tuple(self._sites.find(host))
+        always = tuple(site for site in sites if site.everywhere)
+        view = self._made(origin, host, always)
+        if len(always) < len(sites):
+            view = view._replace(sites=sites, by_path={})
         if len(self._views) >= _MEMO_MAX:
             self._views.clear()
-        host = _bare_host(origin[origin.index("://") + 3 :])
-        view = self._views[origin] = View(host, self._trackers.for_host(host))
+        self._views[origin] = view
         return view
 
-    def _path_parameters(self, path: str, names: Names) -> str:
-        for pattern, tracker in names.in_path:
-            path = pattern.sub(partial(self._path_parameter, tracker, path), path)
+    def _view_by_path(self, view: View, path: str, origin: str) -> View:
+        assert view.by_path is not None
+        holds = tuple(site.covers(path) for site in view.sites)
+        found = view.by_path.get(holds)
+        if found is None:
+            here = tuple(site for site, hold in zip(view.sites, holds, strict=True) if hold)
+            found = view.by_path[holds] = self._made(origin, parse.split_origin(origin).host, here)
+        return found
+
+    def _made(self, origin: str, host: str, sites: tuple[Site, ...]) -> View:
+        names = self._trackers.for_host(host)
+        if not sites:
+            return View(self._policy(sites, names), origin, host)
+        policy = self._policy(sites, names)
+        parts = parse.split_origin(origin)
+        for _, step in policy.origin_steps:
+            parts = step(parts)
+        return View(policy, str(parts), parts.host)
+
+    def _policy(self, sites: tuple[Site, ...], names: Names) -> Policy:
+        key = (str(id(names)), *(site.label for site in sites))
+        if key not in self._policies:
+            self._policies[key] = merged(sites, names)
+        return self._policies[key]
+
+    def _path(self, path: str, policy: Policy, trace: Trace | None) -> str:
+        for item in policy.names.in_path if ";" in path else ():
+            tracker = item.tracker
+            for found in reversed(list(item.pattern.finditer(path))):
+                if tracker.applies(found[1], frozenset(), path.lower()):
+                    self.stripped[tracker.category] += 1
+                    shorter = path[: found.start()] + path[found.end() :]
+                    if trace is not None:
+                        trace.note(f"drop {found[0]}", f"{tracker.category}: {tracker.why}", path, shorter)
+                    path = shorter
+        for name, step in policy.path_steps:
+            before, path = path, step(path)
+            if trace is not None:
+                trace.note(name, "site rule " + ", ".join(policy.labels), before, path)
         return path
 
-    def _path_parameter(self, tracker: Tracker, path: str, found: re.Match[str]) -> str:
-        if not tracker.applies(found[1], frozenset(), path):
-            return found[0]
-        self.stripped[tracker.category] += 1
-        return ""
-
-    def _query(self, query: str, path: str, names: Names) -> str:
-        if _QUERY_ODD.search(query):
-            query = normal_query(query)
+    def _query(self, raw: str, path: str, policy: Policy, trace: Trace | None) -> str:
+        query = normal_query(raw) if QUERY_ODD.search(raw) else raw
+        if trace is not None:
+            trace.note("query escapes", "RFC 3986 6.2.2, HTML forms: one spelling for each octet", raw, query)
+        for name, step in policy.query_steps:
+            before, query = query, step(query)
+            if trace is not None:
+                trace.note(name, "site rule " + ", ".join(policy.labels), before, query)
         if ":/" in path or "://" in query.partition("=")[0]:  # another URL is inside: its parts are not ours to judge
             return query
         pairs = [pair for pair in query.split("&") if pair]
+        if trace is not None:
+            trace.note("empty pairs", "they carry nothing", query, "&".join(pairs))
         if "=" in query:
-            pairs = self._kept(pairs, path, names)
-        if len(pairs) > 1:
+            pairs = self._kept(pairs, f"{path}?{query}", policy, trace)
+        if policy.duppairs:
+            pairs = list(dict.fromkeys(pairs))
+        if policy.sort and len(pairs) > 1:
+            before = "&".join(pairs) if trace is not None else ""
             pairs.sort(key=_key)
+            if trace is not None:
+                trace.note("order", "the order of different keys means nothing to a form", before, "&".join(pairs))
         return "&".join(pairs)
 
-    def _kept(self, pairs: list[str], path: str, names: Names) -> list[str]:
-        kept, all_names = [], None
+    def _kept(self, pairs: list[str], address: str, policy: Policy, trace: Trace | None) -> list[str]:
+        kept: list[str] = []
+        all_names: frozenset[str] | None = None
+        get = policy.names.get
         for pair in pairs:
             key, _, value = pair.partition("=")
-            tracker = names.get(key)
+            tracker = get(key)
             if tracker is not None:
-                if tracker.guarded and all_names is None:
-                    all_names = frozenset(_key(other).lower() for other in pairs)
-                if not tracker.guarded or tracker.applies(value, all_names or frozenset(), path):
-                    self.stripped[tracker.category] += 1
-                    continue
-            kept.append(pair)
+                if tracker.guarded:
+                    if all_names is None:
+                        all_names, address = frozenset(_key(other).lower() for other in pairs), address.lower()
+                    if not tracker.applies(value, all_names, address):
+                        kept.append(pair)
+                        continue
+                self.stripped[tracker.category] += 1
+                if trace is not None:
+                    trace.note(f"drop {key}", f"{tracker.category}: {tracker.why}", pair, "")
+            elif policy.amp and amp_pair(pair):
+                continue
+            else:
+                kept.append(pair)
         return kept
-
-
-def _bare_host(authority: str) -> str:
-    """The host of ``userinfo@host:port``; an IPv6 address keeps its brackets."""
-    host = authority.rpartition("@")[2]
-    return host[: host.find("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
 
 
 def _key(pair: str) -> str:
     return pair.partition("=")[0]
 
 
-def _whatwg(url: str) -> str | None:
-    """`url` as a browser writes it, or None if it is no web address or a browser would refuse it."""
-    if not url.startswith(("http://", "https://")) and not _SPECIAL.match(url):
-        return None
-    try:
-        return normalize_url(url)
-    except ValueError:
-        if _SURROGATE.search(url):  # no text has one: it can only be meant as its octets
-            return _whatwg(ascii_url(url))
-        return None
+def _rewritten(path: str, query: str, policy: Policy, trace: Trace | None) -> tuple[str, str]:
+    before = f"{path}?{query}" if query else path
+    if policy.pctu:
+        path, query = pctu(path), pctu(query)
+    path = normal_path(path)
+    if policy.unmangle:
+        path, query = unmangle(path, query)
+    if trace is not None:
+        trace.note("rewrite", "site rule " + ", ".join(policy.labels), before, f"{path}?{query}" if query else path)
+    return path, query
 
 
-def _generic(url: str, keep_fragments: bool) -> str:
-    """RFC 3986's safe steps only: scheme and host in lower case, escapes in one spelling, no fragment."""
-    found = _GENERIC.fullmatch(url.strip())
-    if not found:
-        return url  # data:, about: and the like: every octet may matter
-    scheme, authority, path, query, fragment = (ascii_url(part or "") for part in found.groups())
-    result = f"{scheme.lower()}://{_generic_host(authority)}{normal_path(path)}"
-    if query and query != "?":
-        result += normal_path(query)
-    return result + fragment if keep_fragments else result
-
-
-def _generic_host(authority: str) -> str:
-    userinfo, at, host = authority.rpartition("@")
-    return f"{userinfo}{at}{host.lower()}"
+def _trace_start(trace: Trace, url: str, href: str, view: View, origin: str, raw_path: str, path: str) -> None:
+    trace.note("parse", "WHATWG: scheme, host, port, dots, backslashes, raw characters", url, href)
+    trace.note("origin", "site rule " + ", ".join(view.policy.labels), origin, view.origin)
+    trace.note("path escapes", "RFC 3986 6.2.2: one spelling for each octet", raw_path, path)
 
 
 @cache
 def canonicaliser() -> Canonicaliser:
     """The canonicaliser without site rules: what is the same everywhere on the web."""
-    return Canonicaliser(Trackers(builtin()))
+    return Canonicaliser()
 
 
 def canonical_url(url: str, *, keep_fragments: bool = False) -> str:

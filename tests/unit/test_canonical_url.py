@@ -2,42 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import NamedTuple
-
 import pytest
 
 from crawler.canonical import canonical_host, canonical_url
-
-DATA = Path(__file__).parents[1] / "data"
-
-
-class Pair(NamedTuple):
-    a: str
-    b: str
-    same: bool
-    why: str
-    source: str
-    mode: str
-
-
-def _unescape(text: str) -> str:
-    named = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
-    return re.sub(
-        r"\\(x[0-9a-fA-F]{2}|[tnr\\])",
-        lambda found: named[found[1]] if found[1] in named else chr(int(found[1][1:], 16)),
-        text,
-    )
-
-
-def pairs() -> list[Pair]:
-    """The corpus: tab-separated, controls written as backslash escapes."""
-    lines = (DATA / "url_pairs.tsv").read_text("utf-8").split("\n")[1:]
-    rows = [line.split("\t") for line in lines if line]
-    return [
-        Pair(_unescape(a), _unescape(b), same == "yes", why, source, mode) for a, b, same, why, source, mode in rows
-    ]
+from tests.unit.canonical_corpus import Pair, pairs, switched_off, switched_on
 
 
 def test_the_corpus_is_whole() -> None:
@@ -45,19 +13,44 @@ def test_the_corpus_is_whole() -> None:
     assert {pair.mode.partition(":")[0] for pair in pairs()} == {"default", "optin", "rule", "render"}
 
 
-@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.mode == "default" and not pair.same])
+@pytest.mark.parametrize("pair", [pair for pair in pairs("default") if not pair.same])
 def test_different_pages_stay_apart(pair: Pair) -> None:
     assert canonical_url(pair.a) != canonical_url(pair.b), pair.why
 
 
-@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.mode == "default" and pair.same])
+@pytest.mark.parametrize("pair", [pair for pair in pairs("default") if pair.same])
 def test_spellings_of_one_page_merge(pair: Pair) -> None:
     assert canonical_url(pair.a) == canonical_url(pair.b), pair.why
 
 
-@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.mode.startswith("optin:")])
-def test_opt_in_is_off_by_default(pair: Pair) -> None:
-    assert canonical_url(pair.a) != canonical_url(pair.b), pair.why
+@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.mode != "default"])
+def test_with_the_option_on(pair: Pair) -> None:
+    canonicaliser = switched_on(pair.mode)
+    one, two = canonicaliser.canonical(pair.a), canonicaliser.canonical(pair.b)
+    assert (one == two) == pair.same, pair.why
+    assert canonicaliser.canonical(one) == one
+
+
+@pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.mode != "default" and pair.same])
+def test_apart_with_the_option_off(pair: Pair) -> None:
+    canonicaliser = switched_off(pair.mode)
+    assert canonicaliser.canonical(pair.a) != canonicaliser.canonical(pair.b), pair.why
+
+
+CONCERNED = {
+    "optin:slashes": {"http://example.com////../.."},
+    "optin:index": {"http://example.org/index.html"},
+    "optin:www": {"http://www.example.com/123"},
+    "optin:userinfo": {"http://UsEr:Pass@www.example.com/"},
+}
+
+
+@pytest.mark.parametrize("mode", sorted({pair.mode for pair in pairs("optin")}))
+def test_an_option_merges_nothing_that_is_no_concern_of_it(mode: str) -> None:
+    canonicaliser = switched_on(mode)
+    different = [pair for pair in pairs("default") if not pair.same]
+    merged = {pair.a for pair in different if canonicaliser.canonical(pair.a) == canonicaliser.canonical(pair.b)}
+    assert merged == CONCERNED.get(mode, set())
 
 
 CASES = [
@@ -69,6 +62,8 @@ CASES = [
     ("http://example.com/p;JSESSIONID=0123456789ABCDEF.node1/q;v=1", "http://example.com/p/q;v=1"),
     ("http://example.com/p;jsessionid=7", "http://example.com/p;jsessionid=7"),
     ("http://example.com/?utm_source", "http://example.com/?utm_source"),
+    ("eXAMPLE://a/./b/../b/%63/%7bfoo%7d", "example://a/b/c/%7Bfoo%7D"),  # RFC 3986 6.2.2
+    ("file://localhost/C|/a/../b", "file:///C:/b"),
     ("sftp://UsEr@HOST.example/%7ea%2fB?b=1&a=2#f", "sftp://UsEr@host.example/~a%2FB?b=1&a=2"),
     ("data:text/plain,a%20b#c", "data:text/plain,a%20b#c"),
     ("http://a..b:99999/%7e?", "http://a..b:99999/~"),
