@@ -53,15 +53,16 @@ class Crew:
 
     def fetched(self, pages: int, seconds: float = 60) -> None:
         """Waits until the site has served that many different pages."""
-        wait_for(lambda: self.site.status()["fetched"] >= pages, f"{pages} pages fetched", seconds)
+        self.until(lambda: self.site.status()["fetched"] >= pages, f"{pages} pages fetched", seconds)
 
     def fetched_by(self, name: str) -> int:
         """Page fetches of one worker so far."""
         return int(self.site.status()["agents"].get(name, [0])[0])
 
     def until(self, condition: Callable[[], object], what: str, seconds: float = 60) -> None:
-        """Waits for `condition`."""
-        wait_for(condition, what, seconds)
+        """Waits for `condition`; fails at once when no worker is left to bring it about."""
+        wait_for(lambda: condition() or not self._running(), what, seconds)
+        assert condition(), f"all workers ended before: {what}\n{self._tails()}"
 
     def finish(self, seconds: float = 60) -> None:
         """Waits until all workers ended by themselves; those not killed must end with exit code 0."""
