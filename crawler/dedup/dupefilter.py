@@ -13,11 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 import redis
-from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProtocol, referer_str
+from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProtocol
 
 from crawler import config, connection
-from crawler.dedup.admission import Admission
-from crawler.dedup.memory import FULL, NEW, SeenMemory
+from crawler.dedup import memory, options
+from crawler.dedup.admission import LuaAdmission
+from crawler.dedup.backend import choose_backend
+from crawler.dedup.known import KnownSeen
+from crawler.dedup.log import DuplicateLog
 from crawler.keys import Keys
 
 if TYPE_CHECKING:
@@ -26,41 +29,54 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
 
+    from crawler.dedup.kinds import Backend
+
+    Plan = Callable[[Backend], LuaAdmission]
+
 logger = logging.getLogger(__name__)
 
 PATIENCE = 1.0
-"""Seconds a stand-alone look-up may take, and for which a server that failed twice running is left alone."""
+"""Seconds that a stand-alone look-up may take, that a server which failed twice running is left alone, and that what is
+known to be seen is trusted without asking the server."""
 
 
 class RedisDupeFilter:
-    """Base of the dupefilters that keep what was seen in Redis; a subclass says how, in :meth:`make_admission`."""
+    """Base of the dupefilters that keep what was seen in Redis.
+
+    `plan` gives the admission for a Bloom backend (kinds without one ignore it), `backend` is auto, bitmap or native,
+    `base` the beginning of the keys' names for stand-alone use, `connect` makes a client for it.
+    """
 
     def __init__(
         self,
-        admission: Admission,
+        plan: Plan,
         *,
         base: str,
         connect: Callable[[], redis.Redis],
         fingerprinter: RequestFingerprinterProtocol,
+        backend: str = "bitmap",
+        known: int = 0,
+        log: DuplicateLog | None = None,
         stats: StatsCollector | None = None,
-        debug: bool = False,
     ) -> None:
         self.base = base
-        self.debug = debug
-        self._admission = admission
+        self._plan, self._backend = plan, backend
         self._connect = connect
         self._fingerprinter = fingerprinter
+        self._log = log or DuplicateLog()
         self._stats = stats
-        self._memory: SeenMemory | None = None
+        self._admission: LuaAdmission | None = None
+        self._memory: memory.SeenMemory | None = None
+        self._known = KnownSeen(known)
+        self._answered = self._failed = -PATIENCE  # monotonic times
         self._failures = 0
-        self._pause_until = 0.0
         self._said: set[str] = set()
 
     # How it is made ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def make_admission(cls, settings: BaseSettings) -> Admission:
-        """The admission that `settings` ask for. Raises ConfigError."""
+    def plan(cls, settings: BaseSettings) -> Plan:
+        """The memory that `settings` ask for. Raises ConfigError."""
         raise NotImplementedError
 
     @classmethod
@@ -70,9 +86,8 @@ class RedisDupeFilter:
         name = crawler.spider.name if crawler.spider else "spider"
         template = config.text(settings, "SCHEDULER_DUPEFILTER_KEY")
         base = template % {"spider": name} if template else Keys.from_settings(settings, name).dedup
-        fingerprinter = crawler.request_fingerprinter
-        assert fingerprinter is not None, "Scrapy makes the fingerprinter before the dupefilter"
-        return cls._from_settings(settings, base, fingerprinter, crawler.stats)
+        assert crawler.request_fingerprinter is not None, "Scrapy makes the fingerprinter before the dupefilter"
+        return cls._from_settings(settings, base, crawler.request_fingerprinter, crawler.stats)
 
     @classmethod
     def from_spider(cls, spider: Spider) -> Self:
@@ -92,26 +107,45 @@ class RedisDupeFilter:
         fingerprinter: RequestFingerprinterProtocol,
         stats: StatsCollector | None,
     ) -> Self:
+        plan = cls.plan(settings)
+        plan("bitmap")  # a bad setting shows now, not when the server was asked
+
         def connect() -> redis.Redis:
             return connection.sync_client(settings, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE)
 
-        admission = cls.make_admission(settings)
-        debug = config.flag(settings, "DUPEFILTER_DEBUG", False)
-        return cls(admission, base=base, connect=connect, fingerprinter=fingerprinter, stats=stats, debug=debug)
+        return cls(
+            plan,
+            base=base,
+            connect=connect,
+            fingerprinter=fingerprinter,
+            backend=options.backend(settings),
+            known=options.memory_size(settings),
+            log=DuplicateLog(stats, debug=config.flag(settings, "DUPEFILTER_DEBUG", False)),
+            stats=stats,
+        )
 
     # For the project's scheduler --------------------------------------------------------------------------------------
 
-    def admission(self, base: str) -> Admission:
-        """What the exchange needs to test and record under keys that begin with `base`."""
+    def admission(self, base: str) -> LuaAdmission:
+        """What the exchange needs to test and record under keys that begin with `base`; prepare it first."""
+        if self._admission is None:
+            with self._connect() as client:
+                self._resolve(client, base)
+        assert self._admission is not None
         return self._admission
 
     def prepare(self, client: redis.Redis, base: str) -> None:
-        """Check the metadata under `base`, or create it. Blocks. Raises StoredDataError and redis-py's errors."""
-        SeenMemory(client, base, self._admission).prepare()
+        """Check the metadata under `base`, or create it. Blocks. Raises ConfigError, StoredDataError, redis-py's."""
+        memory.SeenMemory(client, base, self._resolve(client, base)).prepare()
 
     def clear(self, client: redis.Redis | None = None, base: str | None = None) -> None:
         """Forget everything under `base` (scrapy-redis: under our own key). Blocks."""
-        raise NotImplementedError
+        memory.clear(client or self._seen_memory().client, base or self.base)
+        self._known.sync(None)
+
+    def _resolve(self, client: redis.Redis, base: str) -> LuaAdmission:
+        self._admission = self._plan(choose_backend(client, base, self._backend))
+        return self._admission
 
     # For other schedulers ---------------------------------------------------------------------------------------------
 
@@ -130,50 +164,84 @@ class RedisDupeFilter:
 
     def request_seen(self, request: Request) -> bool:
         """Whether the request was seen before; records it. Blocks up to a second; False when the server cannot say."""
-        if self._failures > 1 and time.monotonic() < self._pause_until:
-            return False
+        now = time.monotonic()
         fingerprint = self._fingerprinter.fingerprint(request)
+        if now - self._answered < PATIENCE and self._known.seen(fingerprint):
+            return True
+        if self._failures > 1 and now - self._failed < PATIENCE:
+            return False
         try:
-            verdict = self._seen_memory().add((fingerprint,))[0]
+            seen_memory = self._seen_memory()
+            verdict = seen_memory.add((fingerprint,))[0]
         except (redis.RedisError, OSError) as error:
             self._server_failed(error)
             return False
-        self._failures = 0
-        if verdict == FULL:
-            self._say_once("full", "The memory of what was seen is full: new pages are crawled but not remembered")
-        return verdict not in (NEW, FULL)
+        self._answered, self._failures = now, 0
+        self._known.sync(seen_memory.epoch)
+        if verdict == memory.FULL:
+            self._warn_once("full", "The memory of what was seen is full: new pages are crawled but not remembered")
+            return False
+        self._known.add(fingerprint)
+        return verdict != memory.NEW
 
     def log(self, request: Request, spider: Spider) -> None:
         """Count a filtered request; log the first one, or all with ``DUPEFILTER_DEBUG``."""
-        if self.debug:
-            logger.debug(
-                "Filtered duplicate request: %(request)s (referer: %(referer)s)",
-                {"request": request, "referer": referer_str(request)},
-                extra={"spider": spider},
-            )
-        elif "duplicate" not in self._said:
-            self._said.add("duplicate")
-            logger.debug(
-                "Filtered duplicate request: %(request)s - the only one shown (DUPEFILTER_DEBUG shows all)",
-                {"request": request},
-                extra={"spider": spider},
-            )
-        if self._stats is not None:
-            self._stats.inc_value("dupefilter/filtered")
+        self._log(request, spider)
 
-    def _seen_memory(self) -> SeenMemory:
+    def _seen_memory(self) -> memory.SeenMemory:
         if self._memory is None:
-            self._memory = SeenMemory(self._connect(), self.base, self._admission)
+            client = self._connect()
+            try:
+                self._memory = memory.SeenMemory(client, self.base, self._resolve(client, self.base))
+            except BaseException:
+                client.close()
+                raise
         return self._memory
 
     def _server_failed(self, error: BaseException) -> None:
         self._failures += 1
-        self._pause_until = time.monotonic() + PATIENCE
+        self._failed = time.monotonic()
         if self._stats is not None:
             self._stats.inc_value("dupefilter/unanswered")
-        self._say_once("server", f"The dupefilter's server did not answer ({error}): such requests count as not seen")
+        self._warn_once("server", f"The dupefilter's server did not answer ({error}): such requests count as not seen")
 
-    def _say_once(self, subject: str, message: str) -> None:
+    def _warn_once(self, subject: str, message: str) -> None:
         if subject not in self._said:
             self._said.add(subject)
             logger.warning(message)
+
+
+class BloomDupeFilter(RedisDupeFilter):
+    """The default: a Bloom filter that grows."""
+
+    @classmethod
+    def plan(cls, settings: BaseSettings) -> Plan:
+        """From BLOOM_CAPACITY, BLOOM_ERROR_RATE, BLOOM_GROWTH and the window settings."""
+        return lambda backend: options.bloom(settings, backend)
+
+
+class ExactDupeFilter(RedisDupeFilter):
+    """A Redis set of fingerprints: never wrong, some seventy bytes per URL."""
+
+    @classmethod
+    def plan(cls, settings: BaseSettings) -> Plan:
+        """From the window settings."""
+        return lambda _: options.exact(settings)
+
+
+class CompactDupeFilter(RedisDupeFilter):
+    """Small sets of 32-bit integers: under five bytes per URL, can forget, costs memory rather than pages when full."""
+
+    @classmethod
+    def plan(cls, settings: BaseSettings) -> Plan:
+        """From BLOOM_CAPACITY, BLOOM_ERROR_RATE and the window settings."""
+        return lambda _: options.compact(settings)
+
+
+class LayeredDupeFilter(RedisDupeFilter):
+    """An exact set of what was seen recently, which can forget, in front of a Bloom filter of everything older."""
+
+    @classmethod
+    def plan(cls, settings: BaseSettings) -> Plan:
+        """From DEDUP_RECENT_SIZE and the settings of the Bloom filter."""
+        return lambda backend: options.layered(settings, backend)

@@ -56,3 +56,13 @@ def bits(item: bytes) -> list[int]:
         lane * LANE_BITS + value - value % _WORD_BITS + _WORD_BITS - 1 - value % _WORD_BITS
         for lane, value in enumerate(item[HASH_BYTES:])
     ]
+
+
+def encode_compact(fingerprint: bytes) -> bytes:
+    """What the compact memory stores: H as above, then a signed 32-bit integer (hash bytes 8-11) as decimal text.
+
+    >>> encode_compact(b"a")
+    b'\\x85UUe\\xf6Y-1'
+    """
+    digest = mmh3_x64_128_digest(fingerprint, 0)
+    return digest[:HASH_BYTES] + b"%d" % int.from_bytes(digest[8:12], signed=True)

@@ -135,3 +135,26 @@ class Sizing:
             held = min(self.layer_capacity(index), elements - self.total_capacity(index))
             log_right += math.log1p(-block_error(held / self.blocks(index), self.lanes))
         return -math.expm1(log_right)
+
+
+COMPACT_LOAD = 400
+"""Members of a set at which it is still sure (5 sigma) to stay within the 512 that servers keep as a sorted array."""
+
+
+@dataclass(frozen=True)
+class CompactSizing:
+    """Layout of a compact memory: sets of 32-bit integers, in layers that grow like a Bloom filter's."""
+
+    capacity: int
+    error: float
+
+    def __post_init__(self) -> None:
+        Sizing.__post_init__(self)  # type: ignore[arg-type]  # the same two fields
+
+    def load(self, index: int) -> int:
+        """Members per set of layer `index`: an element meets a stranger's integer in its set with load / 2^32."""
+        return max(1, min(COMPACT_LOAD, int(layer_error(self.error, index) * 2**32)))
+
+    def sets(self, index: int) -> int:
+        """Sets of layer `index`."""
+        return math.ceil((self.capacity << index) / self.load(index))

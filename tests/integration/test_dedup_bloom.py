@@ -12,9 +12,8 @@ import redis as redis_py
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
-from crawler.dedup import Admission, BloomDupeFilter
-from crawler.dedup.bloom import BloomAdmission, clear
-from crawler.dedup.memory import SeenMemory
+from crawler.dedup import Admission, BloomDupeFilter, kinds
+from crawler.dedup.memory import SeenMemory, clear
 from crawler.dedup.sizing import Sizing
 from crawler.errors import ConfigError, StoredDataError
 from tests.support.server import RedisServer
@@ -27,7 +26,7 @@ def fingerprints(start: int, stop: int) -> list[bytes]:
 
 
 def memory(client: redis_py.Redis, capacity: int = 1000, error: float = 1e-4, *, growth: bool = True) -> SeenMemory:
-    return SeenMemory(client, BASE, BloomAdmission(Sizing(capacity, error), growth))
+    return SeenMemory(client, BASE, kinds.bitmap(Sizing(capacity, error), growth=growth))
 
 
 class Fingerprinter:
@@ -69,7 +68,7 @@ def test_nothing_is_forgotten_while_layers_are_added(redis: redis_py.Redis) -> N
     for start in range(0, 2000, 250):
         assert seen.add(fingerprints(start, start + 250)).count(b"1") >= 249
     assert seen.has(fingerprints(0, 2000)) == b"1" * 2000
-    assert len(redis.hget(f"{BASE}:bloom:meta", "blocks").split(b",")) == 5  # 100 + 200 + 400 + 800 + 1600
+    assert len(redis.hget(f"{BASE}:dedup:meta", "blocks").split(b",")) == 5  # 100 + 200 + 400 + 800 + 1600
 
 
 def test_the_server_places_bits_where_positions_says(redis: redis_py.Redis) -> None:
@@ -81,7 +80,7 @@ def test_the_server_places_bits_where_positions_says(redis: redis_py.Redis) -> N
     item = positions.encode(b"a", sizing.lanes)
     block = positions.block(item, sizing.blocks(0))
     segment, slot = divmod(block, sizing.slots)
-    (key,) = redis.keys("*bloom:*:*:*")
+    (key,) = redis.keys("*dedup:*:*:*")
     assert key.endswith(b":1:%d:%d" % divmod(segment, 256))
     expected = [slot * sizing.block_bytes * 8 + bit for bit in positions.bits(item)]
     value = redis.get(key)
@@ -147,7 +146,7 @@ def test_other_parameters_are_refused_naming_both_values(
 
 def test_another_layout_is_refused(redis: redis_py.Redis) -> None:
     memory(redis).prepare()
-    redis.hset(f"{BASE}:bloom:meta", "layout", "2")
+    redis.hset(f"{BASE}:dedup:meta", "layout", "2")
     with pytest.raises(StoredDataError, match=r"Bloom layout=1: .* with 2;"):
         memory(redis).add([b"a"])
 
@@ -156,12 +155,12 @@ def test_clear_leaves_no_key_and_the_next_filter_begins_a_new_epoch(redis: redis
     seen = memory(redis, capacity=10_000)
     redis.set("bystander", 1)
     seen.add(fingerprints(0, 25_000))
-    epoch = redis.hget(f"{BASE}:bloom:meta", "epoch")
+    epoch = redis.hget(f"{BASE}:dedup:meta", "id")
     clear(redis, BASE)
     assert redis.keys() == [b"bystander"]
     clear(redis, BASE)
     assert seen.add([b"1"]) == b"1"
-    assert redis.hget(f"{BASE}:bloom:meta", "epoch") > epoch
+    assert redis.hget(f"{BASE}:dedup:meta", "id") > epoch
 
 
 def test_a_restarted_server_gives_the_same_answers() -> None:
@@ -219,7 +218,7 @@ def test_scrapy_redis_makes_and_clears_it(redis: redis_py.Redis, redis_url: str)
     assert not scheduler.enqueue_request(Request("http://a.example/2"))
     assert crawler.stats is not None
     assert crawler.stats.get_value("dupefilter/filtered") == 1
-    assert redis.exists("test:mine:bloom:meta")
+    assert redis.exists("test:mine:dedup:meta")
     scheduler.close("finished")
     assert redis.keys() == []
     scheduler.df.close()

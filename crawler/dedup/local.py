@@ -1,0 +1,155 @@
+"""A Bloom filter in this process's memory, for a crawl by one process: no server, and it survives with ``JOBDIR``.
+
+The layout is that of the Redis bitmap (``positions.py``, ``sizing.py``), one memory-mapped array per layer: anonymous,
+or a sparse file in the job directory, which the operating system writes back even if the process is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, Self
+
+from scrapy.utils.job import job_dir
+
+from crawler import config
+from crawler.dedup import options, positions
+from crawler.dedup.log import DuplicateLog
+from crawler.dedup.sizing import Sizing
+from crawler.errors import ConfigError, StoredDataError
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.utils.request import RequestFingerprinterProtocol
+
+
+class MemoryBloom:
+    """A growing Bloom filter; with `folder`, kept in files there. Raises StoredDataError if they differ in size."""
+
+    def __init__(self, sizing: Sizing, folder: Path | None = None) -> None:
+        self.sizing, self.folder = sizing, folder
+        self.count = 0
+        self._layers: list[mmap.mmap] = []
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._load(folder)
+
+    def add(self, fingerprint: bytes) -> bool:
+        """True if it is new; it is recorded."""
+        item = positions.encode(fingerprint, self.sizing.lanes)
+        mask = self._mask(item)
+        size = self.sizing.block_bytes
+        for index in range(len(self._layers) - 1, -1, -1):
+            start = positions.block(item, self.sizing.blocks(index)) * size
+            if int.from_bytes(self._layers[index][start : start + size]) & mask == mask:
+                return False
+        if self.count >= self.sizing.total_capacity(len(self._layers)):
+            self._grow()
+        newest = len(self._layers) - 1
+        start = positions.block(item, self.sizing.blocks(newest)) * size
+        layer = self._layers[newest]
+        layer[start : start + size] = (int.from_bytes(layer[start : start + size]) | mask).to_bytes(size)
+        self.count += 1
+        return True
+
+    def close(self) -> None:
+        """Write the counters and release the memory."""
+        if self.folder is not None:
+            self._header.write_text(json.dumps({**self._parameters, "count": self.count}))
+        for layer in self._layers:
+            layer.close()
+        self._layers.clear()
+
+    def _mask(self, item: bytes) -> int:
+        top = self.sizing.block_bytes * 8 - 1
+        mask = 0
+        for bit in positions.bits(item):
+            mask |= 1 << top - bit
+        return mask
+
+    def _grow(self) -> None:
+        index = len(self._layers)
+        size = self.sizing.layer_bytes(index)
+        if self.folder is None:
+            self._layers.append(mmap.mmap(-1, size))
+            return
+        path = self.folder / f"layer{index + 1}"
+        with path.open("a+b") as file:
+            file.truncate(size)
+            self._layers.append(mmap.mmap(file.fileno(), size))
+
+    @property
+    def _header(self) -> Path:
+        assert self.folder is not None
+        return self.folder / "meta.json"
+
+    @property
+    def _parameters(self) -> dict[str, int | float]:
+        return {
+            "layout": positions.LAYOUT,
+            "BLOOM_CAPACITY": self.sizing.capacity,
+            "BLOOM_ERROR_RATE": self.sizing.error,
+        }
+
+    def _load(self, folder: Path) -> None:
+        stored = json.loads(self._header.read_text()) if self._header.exists() else self._parameters
+        for name, value in self._parameters.items():
+            if stored.get(name) != value:
+                remedy = f"{folder} was made with {stored.get(name)}; set it back, or remove the folder"
+                raise StoredDataError(f"{name}={value}: {remedy}")
+        self._header.write_text(json.dumps(stored))
+        while (folder / f"layer{len(self._layers) + 1}").exists():
+            self._grow()
+        # A killed process left no count: take the newest layer for half full, which errs by a fraction of one layer.
+        known = self.sizing.total_capacity(max(len(self._layers) - 1, 0)) + self.sizing.capacity // 2
+        self.count = int(stored.get("count", known if self._layers else 0))
+
+
+class MemoryBloomDupeFilter:
+    """Scrapy's dupefilter over a :class:`MemoryBloom`, for Scrapy's own scheduler."""
+
+    def __init__(
+        self, bloom: MemoryBloom, fingerprinter: RequestFingerprinterProtocol, log: DuplicateLog | None = None
+    ) -> None:
+        self._bloom = bloom
+        self._fingerprinter = fingerprinter
+        self._log = log or DuplicateLog()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """From BLOOM_CAPACITY, BLOOM_ERROR_RATE and JOBDIR."""
+        settings = crawler.settings
+        folder = job_dir(settings)
+        sizing = Sizing(options.capacity(settings), options.error_rate(settings))
+        assert crawler.request_fingerprinter is not None, "Scrapy makes the fingerprinter before the dupefilter"
+        log = DuplicateLog(crawler.stats, debug=config.flag(settings, "DUPEFILTER_DEBUG", False))
+        return cls(MemoryBloom(sizing, Path(folder, "bloom") if folder else None), crawler.request_fingerprinter, log)
+
+    def prepare(self, client: object, base: str) -> NoReturn:
+        """The shared frontier asks this first. Raises ConfigError: one process's memory cannot serve it."""
+        self.admission(base)
+
+    def admission(self, base: str) -> NoReturn:
+        """Raises ConfigError, as :meth:`prepare`."""
+        raise ConfigError(
+            "DUPEFILTER_CLASS",
+            f"{type(self).__module__}.{type(self).__name__}",
+            "remembers within one process only; with the shared frontier take crawler.dedup.BloomDupeFilter",
+        )
+
+    def open(self) -> None:
+        """Nothing to do."""
+
+    def close(self, reason: str = "") -> None:
+        """Write the counters back if there is a job directory."""
+        self._bloom.close()
+
+    def request_seen(self, request: Request) -> bool:
+        """Whether the request was seen before; records it."""
+        return not self._bloom.add(self._fingerprinter.fingerprint(request))
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Count a filtered request; log the first one, or all with ``DUPEFILTER_DEBUG``."""
+        self._log(request, spider)

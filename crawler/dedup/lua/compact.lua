@@ -1,0 +1,87 @@
+-- 32 bits of a hash per element as an integer, in sets small enough for the server to keep them as sorted arrays.
+--
+-- Constants in front: ERROR (text), CAPACITY elements of the first layer, LOADS elements per set of layer 1, 2, …
+-- Metadata:  error_rate, capacity, sets (of each layer), count
+-- Keys:      BASE:dedup:ID:LAYER:HI:LO  set  number 256 * HI + LO of a layer; members are integers
+-- Item:      6 bytes that choose the set, then the member as decimal text
+--
+-- An element is taken for another one if both fall into one set with the same integer: LOAD / 2^32 per layer. A layer
+-- beyond its capacity is not wrong more often than its load says, and a set beyond 512 members only costs memory.
+
+local byte, sub = string.byte, string.sub
+
+local function open(base, _, expires)
+  local state, m, problem = open_meta(base, "compact", expires, "error_rate", "capacity", "sets", "count")
+  if not state then return nil, problem end
+  state.sets, state.layers, state.room, state.capacity, state.count = {}, 0, 0, CAPACITY, 0
+  if state.fresh then return state end
+  if m[1] ~= ERROR then return complain("BLOOM_ERROR_RATE", m[1], ERROR) end
+  if m[2] ~= text(CAPACITY) then return complain("BLOOM_CAPACITY", m[2], text(CAPACITY)) end
+  for sets in string.gmatch(m[3], "%d+") do
+    state.layers = state.layers + 1
+    state.sets[state.layers] = tonumber(sets)
+  end
+  state.count, state.room = tonumber(m[4]), state.capacity * (2 ^ state.layers - 1)
+  return state
+end
+
+local function hash_of(item)
+  local a, b, c, d, e, f = byte(item, 1, 6)
+  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+end
+
+local function key_of(state, layer, hash)
+  return numbered(state.prefix, layer, hash % state.sets[layer])
+end
+
+local function grow(state)
+  local layer = state.layers + 1
+  state.sets[layer] = math.ceil(state.capacity * 2 ^ (layer - 1) / LOADS[layer])
+  state.layers, state.room = layer, state.capacity * (2 ^ layer - 1)
+end
+
+-- The newest layer is asked by adding to it.
+local function add(state, item)
+  local hash, member = hash_of(item), sub(item, 7)
+  if state.count >= state.room and state.layers < #LOADS then
+    for layer = state.layers, 1, -1 do
+      if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return 0 end
+    end
+    grow(state)
+  else
+    for layer = state.layers - 1, 1, -1 do
+      if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return 0 end
+    end
+  end
+  local key = key_of(state, state.layers, hash)
+  if call("SADD", key, member) == 0 then return 0 end
+  expire(state, key)
+  state.count, state.changed = state.count + 1, true
+  return 1
+end
+
+local function has(state, item)
+  local hash, member = hash_of(item), sub(item, 7)
+  for layer = state.layers, 1, -1 do
+    if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return true end
+  end
+  return false
+end
+
+local function forget(state, item)
+  local hash, member, forgotten = hash_of(item), sub(item, 7), 0
+  for layer = state.layers, 1, -1 do
+    forgotten = forgotten + call("SREM", key_of(state, layer, hash), member)
+  end
+  if forgotten == 0 then return 0 end
+  state.count = state.count - forgotten
+  forgot(state)
+  return 1
+end
+
+local function close(state)
+  close_meta(state, "error_rate", ERROR, "capacity", text(state.capacity), "sets", table.concat(state.sets, ","),
+    "count", text(state.count))
+end
+
+return { open = open, add = add, has = has, forget = forget, room = function() end, close = close }
