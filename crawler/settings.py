@@ -86,6 +86,15 @@ FEED_EXPORT_ENCODING = "utf-8"
 ITEM_PIPELINES = {"crawler.pipelines.RedisPipeline": 900}
 REDIS_PIPELINE_ENABLED = _env.flag("REDIS_PIPELINE_ENABLED", False)
 
+# --- Metrics: /metrics, /healthz and /readyz of each worker; a port that is taken moves on to the next
+EXTENSIONS = {"crawler.metrics.MetricsExtension": 500}
+METRICS_ENABLED = _env.flag("METRICS_ENABLED", True)
+METRICS_HOST = _env.text("METRICS_HOST", "127.0.0.1")
+METRICS_PORT = _env.integer("METRICS_PORT", 9410, high=65535)
+METRICS_LINGER = _env.number("METRICS_LINGER", 0)
+METRICS_TEXTFILE = _env.text("METRICS_TEXTFILE")
+METRICS_SD_FILE = _env.text("METRICS_SD_FILE")
+
 # --- Logs and doors. Scrapy opens a telnet console and a remote-control HTTP port by default; a worker needs neither.
 LOG_LEVEL = _env.choice("LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 TELNETCONSOLE_ENABLED = False

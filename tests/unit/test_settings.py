@@ -42,6 +42,7 @@ WIRING = {
     "FEED_STORAGES": {"": "crawler.feeds.LocalFeedStorage", "file": "crawler.feeds.LocalFeedStorage"},
     "FEED_EXPORT_ENCODING": "utf-8",
     "ITEM_PIPELINES": {"crawler.pipelines.RedisPipeline": 900},
+    "EXTENSIONS": {"crawler.metrics.MetricsExtension": 500},
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
@@ -78,6 +79,12 @@ DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
     "FRONTIER_DEAD_MAX": (10_000, "7", 7),
     "FEED_DIR": ("items", "/data", "/data"),
     "REDIS_PIPELINE_ENABLED": (False, "1", True),
+    "METRICS_ENABLED": (True, "0", False),
+    "METRICS_HOST": ("127.0.0.1", "0.0.0.0", "0.0.0.0"),
+    "METRICS_PORT": (9410, "9500", 9500),
+    "METRICS_LINGER": (0.0, "15", 15.0),
+    "METRICS_TEXTFILE": ("", "/var/lib/crawler.prom", "/var/lib/crawler.prom"),
+    "METRICS_SD_FILE": ("", "targets.json", "targets.json"),
     "LOG_LEVEL": ("INFO", "DEBUG", "DEBUG"),
 }
 

@@ -1,0 +1,288 @@
+"""The extension: one endpoint per crawl that shows, when asked, what the crawl's stats, scheduler and Redis know.
+
+Nothing is counted twice. Only two things are measured here, because nobody else keeps them: the distributions of
+download and exchange times. How many items a pipeline raised on goes into Scrapy's stats as ``item_error_count``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import scrapy
+from prometheus_client import Histogram, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
+from redis.exceptions import RedisError
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from crawler import config, connection
+from crawler.errors import ConfigError
+from crawler.frontier import Scheduler
+from crawler.frontier.fed import feed_key
+from crawler.frontier.policy import host_delays
+from crawler.keys import Keys
+from crawler.metrics import frontier, stats
+from crawler.metrics.files import Discovery, Textfile
+from crawler.metrics.health import Health, Verdict
+from crawler.metrics.options import Options
+from crawler.metrics.sample import Sample, Sampler
+from crawler.metrics.server import Answer, Server
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from redis.asyncio import Redis
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+logger = logging.getLogger(__name__)
+
+DOWNLOAD_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+EXCHANGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_SAMPLE_SECONDS = 1.0  # the longest that a scrape waits for Redis
+_FILES_SECONDS = 10.0  # between two writings of the files
+
+
+class MetricsExtension(Collector):
+    """Settings: ``METRICS_*``. Also the collector of its registry."""
+
+    def __init__(self, crawler: Crawler, options: Options, registry: CollectorRegistry | None = None) -> None:
+        self.crawler, self.options = crawler, options
+        self.registry = registry or CollectorRegistry()
+        self.server: Server | None = None
+        self.health = Health(time.monotonic(), shared=False)
+        self._labels: dict[str, str] = {}
+        self._info: dict[str, str] = {}
+        self._sampler: Sampler | None = None
+        self._sample: Sample | None = None
+        self._downloads: Histogram | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._files: list[Textfile | Discovery] = []
+        self._scraped, self._stopped = asyncio.Event(), asyncio.Event()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises ConfigError for the first unusable setting, NotConfigured with ``METRICS_ENABLED=0``."""
+        if not config.flag(crawler.settings, "METRICS_ENABLED", True):
+            raise NotConfigured
+        extension = cls(crawler, Options.from_settings(crawler.settings))
+        connect = crawler.signals.connect
+        connect(extension.spider_opened, signal=signals.spider_opened)
+        connect(extension.spider_closed, signal=signals.spider_closed)
+        connect(extension.engine_stopped, signal=signals.engine_stopped)
+        connect(extension.response_downloaded, signal=signals.response_downloaded)
+        connect(extension.item_error, signal=signals.item_error)
+        return extension
+
+    # From Scrapy.
+    async def spider_opened(self, spider: Spider) -> None:
+        """Begins to serve."""
+        scheduler = self._scheduler
+        self._labels = {"spider": spider.name}
+        self._info = self._describe(scheduler)
+        self._register(scheduler)
+        if scheduler is not None and scheduler.link is not None:
+            self.health = Health(time.monotonic(), shared=True)
+            self._sampler = self._make_sampler(spider)
+        routes = {"/metrics": self._metrics, "/healthz": self._healthz, "/readyz": self._readyz, "/livez": self._livez}
+        self.server = Server(self.options.host, self.options.port, routes)
+        try:
+            await self.server.start()
+        except ConfigError as error:  # an endpoint less is no reason to crawl less
+            logger.error("%s: this worker shows no metrics", error)
+            return
+        taken = f" (METRICS_PORT={self.options.port} is taken)" if self.server.moved else ""
+        logger.info("Metrics: http://%s/metrics%s", self.server.address, taken)
+        self._files = self._make_files(spider)
+        self._ticking = asyncio.create_task(self._tick(), name="metrics files")
+
+    async def spider_closed(self, spider: Spider, reason: str) -> None:
+        """Stays for one more scrape, then stops."""
+        self.health.closing = True
+        if self.server is None:
+            return
+        if reason != "shutdown":
+            await self._linger()
+        await self._stop()
+
+    async def engine_stopped(self) -> None:
+        """A signal while lingering: the end is now."""
+        self._stopped.set()
+        await self._stop()
+
+    def response_downloaded(self, response: Response, request: Request) -> None:
+        """A response came over the network."""
+        latency = request.meta.get("download_latency")
+        if latency is not None and self._downloads is not None:
+            self._downloads.observe(latency)
+
+    def item_error(self) -> None:
+        """A pipeline raised."""
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("item_error_count")
+
+    # Set-up.
+    @property
+    def _scheduler(self) -> Scheduler | None:
+        scheduler = self.crawler.engine.scheduler
+        return scheduler if isinstance(scheduler, Scheduler) else None
+
+    @property
+    def _worker_name(self) -> str:
+        return config.text(self.crawler.settings, "WORKER_NAME", platform.node())
+
+    def _describe(self, scheduler: Scheduler | None) -> dict[str, str]:
+        return {
+            "worker": self._worker_name,
+            "lease_owner": scheduler.worker_name if scheduler is not None else "",
+            "host": platform.node(),
+            "scrapy": scrapy.__version__,
+            "python": platform.python_version(),
+        }
+
+    def _register(self, scheduler: Scheduler | None) -> None:
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            disable_created_metrics()  # else there is a third series per histogram that nobody reads
+            made = Histogram(name, text, [*self._labels], registry=self.registry, buckets=buckets)
+            return made.labels(*self._labels.values())
+
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._downloads = histogram(
+            "crawler_download_seconds", "From the request on the wire to the response's head.", DOWNLOAD_BUCKETS
+        )
+        if scheduler is not None and scheduler.link is not None:
+            exchanges = histogram(
+                "crawler_frontier_exchange_seconds", "One exchange, repeats after errors included.", EXCHANGE_BUCKETS
+            )
+
+            def observe(seconds: float) -> None:
+                exchanges.observe(seconds)
+                self.health.exchanged(time.monotonic())
+
+            scheduler.link.observe = observe
+        self.registry.register(self)
+
+    def _make_sampler(self, spider: Spider) -> Sampler:
+        settings = self.crawler.settings
+        keys = Keys.from_settings(settings, spider.name)
+
+        async def connect() -> Redis:
+            return await asyncio.to_thread(connection.async_client, settings, socket_timeout=_SAMPLE_SECONDS)
+
+        delay, delays = host_delays(settings)
+        seeds, _ = feed_key(spider, settings)
+        return Sampler(connect, keys.frontier, keys.dedup, seeds, max([delay, *delays.values()]))
+
+    def _make_files(self, spider: Spider) -> list[Textfile | Discovery]:
+        files: list[Textfile | Discovery] = []
+        options, worker = self.options, self._worker_name
+        if options.textfile is not None:
+            files.append(Textfile(options.textfile, worker, self.registry))
+        if options.discovery is not None:
+            assert self.server is not None
+            files.append(Discovery(options.discovery, self.server.address, {"spider": spider.name, "worker": worker}))
+        return files
+
+    # What is shown.
+    def describe(self) -> list[Metric]:
+        """Nothing: families depend on the moment."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family, from what others have counted up to now."""
+        info = GaugeMetricFamily("crawler_worker_info", "1; who this is.", labels=[*self._labels, *self._info])
+        info.add_metric([*self._labels.values(), *self._info.values()], 1)
+        yield info
+        report = getattr(self.crawler.request_fingerprinter, "report", None)
+        if report is not None:
+            report()  # it brings its stats up to date only now and then
+        assert self.crawler.stats is not None
+        yield from stats.families(self.crawler.stats.get_stats(), self._labels)
+        if (scheduler := self._scheduler) is not None:
+            yield from frontier.families(scheduler, self._sample, self._labels)
+
+    async def _refresh(self) -> None:
+        """Asks Redis, for a second at most; without an answer its families are left out rather than outdated."""
+        if self._sampler is None:
+            return
+        try:
+            async with asyncio.timeout(_SAMPLE_SECONDS):
+                self._sample = await self._sampler.sample()
+        except (RedisError, OSError, TimeoutError):
+            self._sample = None
+            await self._sampler.close()
+
+    async def _metrics(self, headers: Mapping[str, str]) -> Answer:
+        await self._refresh()
+        encode, content_type = choose_encoder(headers.get("accept", ""))
+        body = encode(self.registry)
+        if self.health.closing:
+            self._scraped.set()
+        return Answer(body, 200, content_type)
+
+    async def _healthz(self, _: Mapping[str, str]) -> Answer:
+        return _probe(self.health.healthy(time.monotonic()))
+
+    async def _readyz(self, _: Mapping[str, str]) -> Answer:
+        return _probe(self.health.ready(time.monotonic()))
+
+    async def _livez(self, _: Mapping[str, str]) -> Answer:
+        return _probe(Verdict(True, "ok"))
+
+    # Files and the end.
+    async def _tick(self) -> None:
+        while True:
+            await self._write_files()
+            await asyncio.sleep(_FILES_SECONDS)
+
+    async def _write_files(self) -> None:
+        for file in self._files:
+            try:
+                if isinstance(file, Textfile):
+                    await self._refresh()
+                    file.write()
+                else:
+                    await asyncio.to_thread(file.enter)
+            except OSError as error:
+                logger.warning("%s cannot be written (%s): the metrics endpoint goes on", file.path, error.strerror)
+
+    async def _linger(self) -> None:
+        """Until Prometheus has seen the end, METRICS_LINGER seconds at most."""
+        if not self.options.linger:
+            return
+        logger.info("Waiting up to %g s for the last scrape (METRICS_LINGER)", self.options.linger)
+        events = [asyncio.create_task(event.wait()) for event in (self._scraped, self._stopped)]
+        await asyncio.wait(events, timeout=self.options.linger, return_when=asyncio.FIRST_COMPLETED)
+        for event in events:
+            event.cancel()
+
+    async def _stop(self) -> None:
+        server, self.server = self.server, None
+        if server is None:
+            return
+        if self._ticking is not None:
+            self._ticking.cancel()
+        self._files, files = [], self._files
+        for file in files:
+            try:
+                await asyncio.to_thread(file.leave) if isinstance(file, Discovery) else file.write()
+            except OSError as error:
+                logger.warning("%s cannot be written (%s)", file.path, error.strerror)
+        await server.stop()
+        if self._sampler is not None:
+            await self._sampler.close()
+
+
+def _probe(verdict: Verdict) -> Answer:
+    return Answer(f"{verdict.text}\n".encode(), 200 if verdict.ok else 503)
