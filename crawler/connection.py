@@ -108,8 +108,13 @@ def check(settings: BaseSettings) -> None:
         except redis.exceptions.ResponseError as error:
             raise ServerError(f"{masked(url)} cannot be used ({_reason(error)}): correct REDIS_URL") from None
         except (redis.RedisError, OSError) as error:
-            raise ServerError(f"{masked(url)} does not answer ({_reason(error)}): {_remedy(settings)}") from None
+            raise no_answer(settings, error) from None
     _check_info(url, info)
+
+
+def no_answer(settings: BaseSettings, error: Exception) -> ServerError:
+    """The one line for a server that did not answer: its address, why, and what to do."""
+    return ServerError(f"{masked(resolve_url(settings))} does not answer ({_reason(error)}): {_remedy(settings)}")
 
 
 # Addresses ------------------------------------------------------------------------------------------------------------
@@ -252,4 +257,6 @@ def _reason(error: BaseException) -> str:
 def _remedy(settings: BaseSettings) -> str:
     if _strip(settings.get("REDIS_URL")):
         return "start a server there, correct REDIS_URL, or unset REDIS_URL to use an embedded server"
-    return "start a server there, or correct REDIS_HOST and REDIS_PORT"
+    if _strip(settings.get("REDIS_HOST")):
+        return "start a server there, or correct REDIS_HOST and REDIS_PORT"
+    return "the embedded server may have been killed, start again; its log is server.log beside its socket"

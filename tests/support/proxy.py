@@ -24,6 +24,7 @@ class Proxy:
         self.dropped = 0  # replies lost so far
         self.accepted = 0
         self._drop: Callable[[bytes], bool] | None = None
+        self._silently = False
         self._frozen = threading.Event()
         self._refusing = False
         self._stopping = False
@@ -37,9 +38,17 @@ class Proxy:
         """URL of the server through the proxy."""
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def drop_reply_to(self, part: bytes) -> None:
-        """Lose the reply to the next request that contains `part` (the server executes it), and cut the connection."""
-        self._drop = lambda data: part in data
+    def drop_reply_to(self, part: bytes, *, silently: bool = False) -> None:
+        """Lose the reply to the next request that contains `part` (the server executes it), and cut the connection.
+
+        `silently`: the connection stays open, so that the client waits for its time-out.
+        """
+        self._drop, self._silently = (lambda data: part in data), silently
+
+    @property
+    def armed(self) -> bool:
+        """Whether :meth:`drop_reply_to` still waits for its request."""
+        return self._drop is not None
 
     def cut(self) -> None:
         """Cut every connection now; new ones are accepted."""
@@ -93,6 +102,13 @@ class Proxy:
         pair = (client, server)
         with self._lock:
             self._pairs.add(pair)
+        try:
+            self._pump(client, server)
+        finally:
+            with self._lock:
+                self._pairs.discard(pair)
+
+    def _pump(self, client: socket.socket, server: socket.socket) -> None:
         with client, server, selectors.DefaultSelector() as selector, contextlib.suppress(OSError):
             selector.register(client, selectors.EVENT_READ)
             selector.register(server, selectors.EVENT_READ)
@@ -112,10 +128,10 @@ class Proxy:
                         server.sendall(data)
                     elif lose:  # the reply came, so the server has executed the request
                         self.dropped += 1
-                        return
+                        if not self._silently:
+                            return
+                        lose = False
                     else:
                         if self.delay:
                             time.sleep(self.delay)
                         client.sendall(data)
-        with self._lock:
-            self._pairs.discard(pair)
