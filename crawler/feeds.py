@@ -26,7 +26,11 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from scrapy import signals
 from scrapy.extensions.feedexport import FileFeedStorage
 
+from crawler.errors import ConfigError
+
 if TYPE_CHECKING:
+    from typing import Self
+
     from _typeshed import ReadableBuffer
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -73,6 +77,13 @@ class LocalFeedStorage(FileFeedStorage):
         super().__init__(uri, feed_options=feed_options)
         options = feed_options or {}
         self.safe = options.get("format") in JSON_LINES and not options.get("postprocessing")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, uri: str, *, feed_options: dict[str, Any] | None = None) -> Self:
+        """Also called with the unfilled URI when the crawl starts: then a useless ``FEED_DIR`` raises ConfigError."""
+        if "%(feed_dir)s" in uri:
+            _check_folder("FEED_DIR", Path(crawler.settings["FEED_DIR"]))
+        return cls(uri, feed_options=feed_options)
 
     def open(self, spider: Spider) -> IO[bytes]:
         """The file for the exporter."""
@@ -164,6 +175,15 @@ class LinesFile(io.RawIOBase):
                 return descriptor
             os.close(descriptor)
         raise OSError(f"{self.path}: 999 processes write to this file; give each its own WORKER_NAME")
+
+
+def _check_folder(name: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(name, folder, f"cannot be made a folder ({error.strerror}): name another one") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(name, folder, "cannot be written by this user: change its permissions or name another one")
 
 
 def _look_after(folder: Path, crawler: Crawler) -> None:
