@@ -20,7 +20,8 @@ BASE:deliveries      hash    request id → leases that ended without an ack (on
 BASE:inflight        hash    host → leased requests of a host that has a delay
 BASE:due             zset    host → next allowed time (ms) of a host with a delay, dropped once past
 BASE:hosts           hash    host → what is special about it: set by a person, its Crawl-delay, its failures
-BASE:pages           hash    host → pages admitted (only with ``FRONTIER_HOST_MAX_PAGES``)
+BASE:robots:ORIGIN   string  a host's robots.txt (status, body), for ``FRONTIER_ROBOTS_TTL`` seconds
+BASE:pages           hash    host → pages admitted in this run (only with ``FRONTIER_HOST_MAX_PAGES``)
 BASE:workers         hash    worker → heartbeat (ms), busy flag, version, host and pid
 BASE:replies         hash    worker → last exchange number and its reply (makes the exchange idempotent)
 BASE:starts          set     fingerprints of this run's start requests

@@ -37,6 +37,7 @@ AUTOTHROTTLE_ENABLED = False  # it would tune each worker alone; the frontier ke
 CRAWLER_ALLOW_PRIVATE = _env.flag("CRAWLER_ALLOW_PRIVATE", False)
 DOWNLOADER_MIDDLEWARES = {
     "crawler.guard.PrivateAddressGuard": 940,
+    "crawler.robots.RobotsCache": 945,
     "crawler.frontier.Politeness": 950,
     # Scrapy's own lets through what waits while robots.txt is fetched (crawler/robots.py).
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
@@ -50,6 +51,11 @@ DOWNLOADER_MIDDLEWARES = {
 
 # --- One URL, one page: what counts as the same request
 REQUEST_FINGERPRINTER_CLASS = "crawler.canonical.CanonicalFingerprinter"
+CANONICAL_RULES = _env.text("CANONICAL_RULES")  # further files like crawler/rules.toml, with commas
+CANONICAL_GROUPS = _env.text("CANONICAL_GROUPS")
+CANONICAL_OFF = _env.text("CANONICAL_OFF")
+CANONICAL_AUDIT = _env.number("CANONICAL_AUDIT", 0)
+CANONICAL_LEARN = _env.number("CANONICAL_LEARN", 0)
 
 # --- Seen before?
 DUPEFILTER_CLASS = "crawler.dedup.BloomDupeFilter"
@@ -61,6 +67,7 @@ DEDUP_SCOPE = _env.text("DEDUP_SCOPE")
 SCHEDULER = "crawler.frontier.Scheduler"
 SPIDER_MIDDLEWARES = {
     "crawler.frontier.StartOnce": 10,
+    "crawler.canonical.AuditMiddleware": 20,
     "crawler.itemkeys.ItemFingerprint": 40,
 }
 SCHEDULER_PERSIST = _env.flag("SCHEDULER_PERSIST", True)
@@ -71,6 +78,12 @@ FRONTIER_HOST_DELAY = _env.number("FRONTIER_HOST_DELAY", 0) if _env.isset("FRONT
 FRONTIER_HOST_CONCURRENCY = (
     _env.integer("FRONTIER_HOST_CONCURRENCY", 1, low=1) if _env.isset("FRONTIER_HOST_CONCURRENCY") else None
 )
+FRONTIER_BACKOFF = _env.number("FRONTIER_BACKOFF", 1)
+FRONTIER_BACKOFF_MAX = _env.number("FRONTIER_BACKOFF_MAX", 600)
+FRONTIER_CRAWL_DELAY_MAX = _env.number("FRONTIER_CRAWL_DELAY_MAX", 30)
+FRONTIER_ROBOTS_TTL = _env.integer("FRONTIER_ROBOTS_TTL", 86_400)
+FRONTIER_HOST_MAX_PAGES = _env.integer("FRONTIER_HOST_MAX_PAGES", 0)
+FRONTIER_MAX_REPEATED_SEGMENTS = _env.integer("FRONTIER_MAX_REPEATED_SEGMENTS", 10)
 FRONTIER_LEASE = _env.number("FRONTIER_LEASE", 120, low=1)
 FRONTIER_GRACE = _env.number("FRONTIER_GRACE", 8)
 FRONTIER_IDLE = _env.number("FRONTIER_IDLE", 0)

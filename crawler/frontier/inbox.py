@@ -59,6 +59,12 @@ class Inbox(Generic[T]):
         """Every host with its number of entries."""
         return ((host, len(waiting)) for host, waiting in self._hosts.items())
 
+    def remove(self, host: str) -> list[T]:
+        """Takes out everything of one host."""
+        entries = [item.entry for item in self._hosts.pop(host, ())]
+        self._size -= len(entries)
+        return entries
+
     def clear(self) -> list[T]:
         """Takes everything out."""
         entries = [item.entry for waiting in self._hosts.values() for item in waiting]

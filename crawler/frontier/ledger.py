@@ -22,6 +22,7 @@ class Held:
     span: Span = NOTHING
     downloading: bool = False
     give: bool = False
+    reached_at: float | None = None  # when it was sent to its host, None for one that never was
     reason: str = ""
     url: str = ""
 

@@ -17,9 +17,10 @@ ADD = 2  # remember its fingerprint
 START = 4  # a start request: once per run, in spite of dont_filter
 LOCAL = 8  # stays in this worker: only the verdict is asked for
 
-NEW, SEEN, FULL = ord("1"), ord("0"), ord("2")  # verdicts, one byte each
+NEW, SEEN, FULL, CAPPED = b"1024"  # verdicts, one byte each
 
 Admission = tuple[str, int, bytes, bytes, int, bytes]  # host, flags, dedup item, fingerprint, priority, payload
+Health = tuple[str, int, int, int]  # host, 1 fine or 0 failing, how long ago that request started, Retry-After
 Ack = tuple[bytes, int, str, str]  # id, entries of this message it depends on, failure reason or "", URL of a failure
 
 
@@ -35,6 +36,9 @@ class Message:
     gives: list[bytes] = field(default_factory=list)
     renew: list[bytes] = field(default_factory=list)
     started: list[tuple[str, int]] = field(default_factory=list)  # host, when its next request may start from now
+    refunds: list[str] = field(default_factory=list)  # hosts whose lease never reached them
+    crawl_delays: list[tuple[str, int]] = field(default_factory=list)  # host, Crawl-delay of its robots.txt
+    health: list[Health] = field(default_factory=list)
     locals: list[bytes] = field(default_factory=list)  # fingerprints of local-only requests that are finished
     skip: list[str] = field(default_factory=list)  # hosts of which this worker holds enough
     want: int = 0
@@ -62,6 +66,7 @@ class Lease:
     redeliveries: int
     host: str
     payload: bytes
+    delay: int = 0  # between two requests of the host, as the frontier knows it now
 
 
 @dataclass(slots=True)
@@ -88,8 +93,8 @@ class Reply:
         """The reply from the script's msgpack array."""
         raw = msgpack.unpackb(data, raw=True, strict_map_key=False)
         raw[3] = [
-            Lease(lease_id, in_ms, redeliveries, host.decode(), payload)
-            for lease_id, in_ms, redeliveries, host, payload in raw[3]
+            Lease(lease_id, in_ms, redeliveries, host.decode(), payload, delay)
+            for lease_id, in_ms, redeliveries, host, payload, delay in raw[3]
             if payload  # gone in the meantime: only in the replay of an old reply
         ]
         raw[6], raw[11], raw[12] = raw[6].decode(), raw[11].decode(), bool(raw[12])

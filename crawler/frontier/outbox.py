@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from scrapy import Request
 
-from crawler.frontier.message import FULL, LOCAL, NEW, SEEN, Admission
+from crawler.frontier.message import FULL, LOCAL, NEW, Admission
 
 
 @dataclass(slots=True)
@@ -65,15 +65,15 @@ class Outbox:
         """The oldest `limit` admissions; they stay here until confirmed."""
         return [entry.admission for entry in islice(self._entries, limit)]
 
-    def confirm(self, verdicts: bytes) -> Iterator[tuple[Entry, bool]]:
-        """Takes the oldest entries out, one per verdict, as (entry, is it new). Stops at the first FULL verdict."""
+    def confirm(self, verdicts: bytes) -> Iterator[tuple[Entry, int]]:
+        """Takes the oldest entries out, one per verdict, as (entry, verdict). Stops at the first FULL verdict."""
         for verdict in verdicts:
             if verdict == FULL:
                 return
             entry = self._entries.popleft()
-            if verdict == SEEN:
+            if verdict != NEW:
                 self._open_locals.discard(entry.ordinal)
-            yield entry, verdict == NEW
+            yield entry, verdict
 
     def local_done(self, ordinal: int) -> None:
         """A local-only request and everything it produced is safe."""

@@ -16,7 +16,7 @@ _UNLIMITED = 256  # what CONCURRENT_REQUESTS=0 means to a worker that must not l
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How this worker leases. Times are milliseconds, but `grace` (seconds)."""
+    """How this worker leases. Times are milliseconds, but `grace` and `crawl_delay_max` (seconds)."""
 
     capacity: int
     lease: int
@@ -26,6 +26,11 @@ class Policy:
     order: str
     max_deliveries: int
     dead_max: int
+    backoff: int
+    backoff_max: int
+    crawl_delay_max: float
+    host_max_pages: int
+    max_repeats: int
     run: str
     persist: bool
     flush: bool
@@ -51,6 +56,11 @@ class Policy:
             order=config.choice(settings, "FRONTIER_ORDER", "priority", ("priority", "fifo", "lifo")),
             max_deliveries=config.integer(settings, "FRONTIER_MAX_DELIVERIES", 5, low=1),
             dead_max=config.integer(settings, "FRONTIER_DEAD_MAX", 10_000),
+            backoff=round(1000 * config.number(settings, "FRONTIER_BACKOFF", 1)),
+            backoff_max=round(1000 * config.number(settings, "FRONTIER_BACKOFF_MAX", 600)),
+            crawl_delay_max=config.number(settings, "FRONTIER_CRAWL_DELAY_MAX", 30),
+            host_max_pages=config.integer(settings, "FRONTIER_HOST_MAX_PAGES", 0),
+            max_repeats=config.integer(settings, "FRONTIER_MAX_REPEATED_SEGMENTS", 0),
             run=config.text(settings, "FRONTIER_RUN"),
             persist=config.flag(settings, "SCHEDULER_PERSIST", True),
             flush=config.flag(settings, "SCHEDULER_FLUSH_ON_START", False),
@@ -70,6 +80,9 @@ class Policy:
             "order": self.order,
             "max_deliveries": self.max_deliveries,
             "dead_max": self.dead_max,
+            "backoff": self.backoff,
+            "backoff_max": self.backoff_max,
+            "host_max_pages": self.host_max_pages,
             "hosts": self.hosts,
             "dedup": dedup,
             "info": info,

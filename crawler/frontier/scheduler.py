@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import CloseSpider
@@ -34,6 +36,7 @@ from crawler.frontier.message import Message
 from crawler.frontier.policy import Policy
 from crawler.frontier.runs import Run, Runs
 from crawler.frontier.script import Script, source
+from crawler.frontier.traps import REPEATED, repeats
 from crawler.frontier.worker import Worker
 from crawler.keys import Keys
 
@@ -59,7 +62,7 @@ class Scheduler(BaseScheduler):
         self.worker: Worker | None = None
         self.link: Link | None = None
         self.start: StartClaim | None = None
-        self._client: Redis | None = None
+        self.client: Redis | None = None
         self._dupefilter: Any = None
         self._keys: Keys | None = None
         self._run: Run | None = None
@@ -89,9 +92,9 @@ class Scheduler(BaseScheduler):
         return not self._over
 
     def enqueue_request(self, request: Request) -> bool:
-        """Always True: whether it was seen before is known with the next exchange (signal ``request_dropped``)."""
+        """True, unless it leads into a trap; whether it was seen is known later (signal ``request_dropped``)."""
         assert self.worker is not None
-        if not request.dont_filter and self._seen_in_python(request):
+        if not request.dont_filter and (self._trapped(request) or self._seen_in_python(request)):
             return False
         self.worker.enqueue(request)
         return True
@@ -106,7 +109,7 @@ class Scheduler(BaseScheduler):
         hooks.check(self.crawler.engine)
         await asyncio.to_thread(connection.check, settings)
         self._keys = keys = Keys.from_settings(settings, spider.name)
-        self._client = connection.async_client(settings)
+        self.client = connection.async_client(settings)
         self._dupefilter = build_from_crawler(load_object(settings["DUPEFILTER_CLASS"]), self.crawler)
         shared_memory = hasattr(self._dupefilter, "admission")
         try:
@@ -117,8 +120,15 @@ class Scheduler(BaseScheduler):
                 await self._in_thread("prepare", keys.dedup)
             elif hasattr(self._dupefilter, "open"):
                 self._dupefilter.open()
+        except (
+            RedisConnectionError,
+            RedisTimeoutError,
+            ConnectionError,
+        ) as error:  # it went away between two questions
+            await self.client.aclose()
+            raise connection.no_answer(settings, error) from None
         except BaseException:
-            await self._client.aclose()
+            await self.client.aclose()
             raise
         if not shared_memory:
             logger.warning(
@@ -133,10 +143,16 @@ class Scheduler(BaseScheduler):
             raise CrawlerError(f"The frontier {keys.frontier} refuses this worker: {error}") from error
         self.link.start()
 
+    @property
+    def base(self) -> str:
+        """Base of this frontier's keys."""
+        assert self._keys is not None
+        return self._keys.frontier
+
     async def _join(self, keys: Keys) -> Run:
-        assert self._client is not None
+        assert self.client is not None
         versions = f"payload={payload.VERSION} fingerprint={FINGERPRINT_VERSION}"
-        self._runs = Runs(self._client, keys.frontier, self.worker_name, versions)
+        self._runs = Runs(self.client, keys.frontier, self.worker_name, versions)
         empty = self.policy.flush or not self.policy.persist
         return await self._runs.join(self.policy.run, empty, self._clear)
 
@@ -158,7 +174,7 @@ class Scheduler(BaseScheduler):
 
     def _begin(self, spider: Spider, keys: Keys, admission: Any) -> None:
         """Builds the worker and its link, and listens to the engine."""
-        assert self._client is not None
+        assert self.client is not None
         assert self._run is not None
         crawler = self.crawler
         hooks.pace_by_frontier(crawler)
@@ -169,7 +185,7 @@ class Scheduler(BaseScheduler):
         info = f"{platform.node()} {os.getpid()} scrapy={scrapy.__version__}"
         idle = idle_seconds(spider, crawler.settings)
         constants = self.policy.constants(admission.config() if admission else {}, info, fed, idle)
-        client, script_keys = self._client, [keys.frontier, keys.dedup, seed_key]
+        client, script_keys = self.client, [keys.frontier, keys.dedup, seed_key]
 
         async def send(data: bytes) -> bytes:
             reply: bytes = await script(client, script_keys, [data])
@@ -184,6 +200,7 @@ class Scheduler(BaseScheduler):
         hooks.install(crawler, self)
         crawler.signals.connect(self.worker.on_spider_error, signal=signals.spider_error)
         crawler.signals.connect(self.worker.on_item_error, signal=signals.item_error)
+        crawler.signals.connect(self.worker.on_robots_txt, signal=signals.robots_parsed)
 
     def downloaded(self, request: Request, result: Any) -> None:
         """See :class:`crawler.frontier.hooks.Listener`."""
@@ -194,6 +211,13 @@ class Scheduler(BaseScheduler):
         """See :class:`crawler.frontier.hooks.Listener`."""
         assert self.worker is not None
         self.worker.removed(request)
+
+    def _trapped(self, request: Request) -> bool:
+        if not repeats(request.url, self.policy.max_repeats):
+            return False
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(f"frontier/dropped/{REPEATED}")
+        return True
 
     def _seen_in_python(self, request: Request) -> bool:
         """A dupefilter without an admission script is asked here, as Scrapy's own scheduler does."""
@@ -265,7 +289,7 @@ class Scheduler(BaseScheduler):
     def _give_up(self) -> None:
         """The grace period is over: what still runs goes back, and whatever it yields from now on is nobody's."""
         worker = self.worker
-        if worker is None or self._client is None:
+        if worker is None or self.client is None:
             return
         if worker.ledger.running:
             logger.warning(
@@ -279,7 +303,7 @@ class Scheduler(BaseScheduler):
         asyncio.get_running_loop().call_later(0.5, hooks.abandon_scraper, self.crawler)
 
     async def _close(self, reason: str) -> None:
-        if self.link is None or self.worker is None or self._client is None:
+        if self.link is None or self.worker is None or self.client is None:
             return
         if self._wake_call is not None:
             self._wake_call.cancel()
@@ -290,7 +314,7 @@ class Scheduler(BaseScheduler):
                 "The frontier did not hear the last news (%s): its leases will run out by themselves",
                 str(error) or "time-out",
             )
-        client, self._client = self._client, None
+        client, self.client = self.client, None
         await client.aclose()
         if hasattr(self._dupefilter, "close"):
             self._dupefilter.close(reason)

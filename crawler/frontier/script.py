@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from importlib import resources
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
+_INCLUDE = re.compile(r"^--#include (\w+)$", re.MULTILINE)
+
 
 def source(name: str) -> str:
-    """Text of ``crawler/frontier/lua/NAME.lua``."""
-    return (resources.files("crawler.frontier") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    """Text of ``crawler/frontier/lua/NAME.lua``; a line ``--#include OTHER`` stands for the text of that file."""
+    text = (resources.files("crawler.frontier") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: source(match[1]), text)
 
 
 class Script:

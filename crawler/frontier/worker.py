@@ -20,12 +20,13 @@ from crawler.feeds import flush_feeds
 from crawler.frontier import payload, seeds
 from crawler.frontier.appetite import Appetite
 from crawler.frontier.failures import FailureReasons, describe
+from crawler.frontier.hosts import HostNews
 from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
 from crawler.frontier.local import Locals
-from crawler.frontier.message import ADD, FILTER, LOCAL, START, Message, Reply
+from crawler.frontier.message import ADD, CAPPED, FILTER, LOCAL, NEW, START, Message, Reply
 from crawler.frontier.outbox import Outbox, Span
-from crawler.frontier.policy import Policy
+from crawler.frontier.policy import Policy, host_delays
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -63,7 +64,8 @@ class Worker:
         self.outbox, self.ledger, self.locals = Outbox(), Ledger(), Locals()
         self.inbox: Inbox[Held] = Inbox(self._clock)
         self._failures = FailureReasons(crawler.settings, spider)
-        self._started: list[tuple[str, int]] = []
+        delay, delays = host_delays(crawler.settings)
+        self.hosts = HostNews(delay, delays, self._clock)
         self._start_requests: WeakSet[Request] = WeakSet()
         self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
         self._renewed = self._clock()
@@ -156,7 +158,10 @@ class Worker:
         held = self.ledger.end(request, self.outbox.tail)
         if held is None:
             self.locals.end(request, self.outbox.tail)
-        elif held.reason:
+            return
+        if held.reached_at is None and not held.give:
+            self.hosts.spared(held.lease.host)
+        if held.reason:
             held.url = request.url
             self._stats.inc_value("frontier/failed")
         if self.ledger.unsettled >= self._ack_in_time or not self.ledger.running:
@@ -172,20 +177,33 @@ class Worker:
         assert failure.value is not None
         self._note_failure(getattr(response, "request", None), describe("pipeline", failure.value))
 
+    def on_robots_txt(self, robotparser: Any, request: Request) -> None:
+        """Signal handler: a host's robots.txt is known; its Crawl-delay counts up to FRONTIER_CRAWL_DELAY_MAX."""
+        settings = self._crawler.settings
+        agent = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT")
+        delay = min(robotparser.crawl_delay(agent) or 0.0, self._policy.crawl_delay_max)
+        self.hosts.crawl_delay(payload.host_of(request), delay)
+
     def _note_failure(self, request: Request | None, reason: str) -> None:
         held = self.ledger.by_request(request) if request is not None else None
         if held is not None and not held.reason:
             held.reason = reason
 
     # From the politeness gate and start requests.
-    def planned_start(self, request: Request) -> float | None:
-        """When a leased request was to start; None for what is not leased."""
+    def reaches_host(self, request: Request, start: float) -> Held | None:
+        """A request is about to be sent at `start` (the loop's clock); its lease, None for robots.txt, media, ..."""
         held = self.ledger.by_request(request)
-        return None if held is None else held.start_at
+        if held is not None:
+            held.reached_at = start
+        return held
 
-    def host_starts(self, host: str, next_in: float) -> None:
-        """A host is asked outside its leases' plan: its next request may start in `next_in` seconds."""
-        self._started.append((host, round(1000 * next_in)))
+    def host_failed(self, request: Request, retry_after: float = 0.0) -> None:
+        """The host of a request does not answer, or asks to be left alone; what waits here for it goes back."""
+        held = self.ledger.by_request(request)
+        if held is None or held.reached_at is None:
+            return
+        self.hosts.failed(held.lease.host, held.reached_at, retry_after)
+        self.ledger.give(self.inbox.remove(held.lease.host))
         self.kick()
 
     def give_back(self, request: Request) -> None:
@@ -227,7 +245,7 @@ class Worker:
             leaving = {ack[0] for ack in message.acks}.union(message.gives)
             message.renew = [lease_id for lease_id in self.ledger.ids() if lease_id not in leaving]
             self._renewed = self._clock()
-        message.started, self._started = self._started, []
+        self.hosts.drain(message)
         message.start = self._start_message(len(batch))
         self._appetite.measure()
         if not (self._closing.is_set() or (self.full and len(self.outbox) > _BATCH)):
@@ -258,6 +276,7 @@ class Worker:
         now = self._clock()
         for lease in reply.leases:
             held = self.ledger.add(lease, now + lease.in_ms / 1000)
+            self.hosts.learn(lease)
             if lease.payload.startswith(SEED):
                 self._plant(held)
             else:
@@ -274,14 +293,17 @@ class Worker:
         if not verdicts:
             return
         enqueued = seen = 0
-        for entry, new in self.outbox.confirm(verdicts):
-            if new:
+        for entry, verdict in self.outbox.confirm(verdicts):
+            if verdict == NEW:
                 enqueued += 1
                 if entry.local:
                     self.locals.admit(entry)
+                continue
+            if verdict == CAPPED:
+                self._stats.inc_value("frontier/dropped/host_max_pages")
             else:
                 seen += 1
-                self._drop(entry.request)
+            self._drop(entry.request)
         if enqueued:
             self._stats.inc_value("scheduler/enqueued", enqueued)
         if seen:

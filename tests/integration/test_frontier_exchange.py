@@ -244,6 +244,65 @@ class TestPoliteness:
         assert sorted(shard.take()) == ["q1", "q2", "s1"]
 
 
+class TestManners:
+    def test_one_failure_is_no_reason_to_wait_two_are(self, shard: Shard) -> None:
+        shard.put("a", "b")
+        assert shard.say(health=[("h", 0, 0, 0)]).next_due == 0
+        assert 500 < shard.say(health=[("h", 0, 0, 0)]).next_due <= 1000
+        assert shard.take() == []
+
+    def test_each_further_failure_doubles_the_wait_up_to_a_limit(self, shard: Shard) -> None:
+        shard.put("a")
+        waits = [shard.say(health=[("h", 0, 0, 0)], backoff_max=3500).next_due for _ in range(5)]
+        for wait, expected in zip(waits, [0, 1000, 2000, 3500, 3500], strict=True):
+            assert expected - 300 <= wait <= expected
+
+    def test_a_burst_of_failures_counts_once(self, shard: Shard) -> None:
+        shard.put("a")
+        shard.say(health=[("h", 0, 0, 0)])
+        reply = shard.say(health=[("h", 0, 60_000, 0)] * 8)  # all started before the first was counted
+        assert reply.next_due == 0
+
+    def test_a_host_that_recovers_starts_afresh(self, shard: Shard, redis: Redis) -> None:
+        shard.put("a")
+        for _ in range(3):
+            shard.say(health=[("h", 0, 0, 0)])
+        shard.say(health=[("h", 1, 0, 0)])
+        assert not redis.exists(shard.keys.frontier + ":hosts")
+        shard.put("x", host="other")
+        assert shard.take() == ["x"]  # what was ordered to rest rests
+
+    def test_retry_after_is_obeyed_at_once_and_bounded(self, shard: Shard) -> None:
+        shard.put("a")
+        assert 4500 < shard.say(health=[("h", 0, 0, 5000)]).next_due <= 5000
+        shard.put("b", host="g")
+        shard.say(health=[("g", 0, 0, 10**9)], backoff_max=20_000)
+        assert shard.take() == []
+
+    def test_crawl_delay_slows_but_never_hurries(self, shard: Shard) -> None:
+        shard.say(crawl_delays=[("slow", 60_000), ("h", 10)], delay=200)
+        shard.put("s1", "s2", host="slow")
+        leases = shard.say(want=9, ahead=9).leases
+        assert [(lease.payload, lease.delay) for lease in leases] == [(b"s1", 60_000)]
+        shard.put("h1", "h2")
+        leases = shard.say(want=9, ahead=9, delay=200).leases
+        assert [(lease.payload, lease.delay) for lease in leases] == [(b"h1", 200)]
+
+    def test_a_lease_that_never_reached_its_host_costs_no_turn(self, shard: Shard) -> None:
+        shard.constants |= {"delay": 60_000, "concurrency": 9}
+        shard.put("a", "b")
+        assert shard.take() == ["a"]
+        assert shard.take() == []
+        assert shard.take(refunds=["h"]) == ["b"]
+
+    def test_the_page_cap_of_a_host(self, shard: Shard) -> None:
+        shard.constants["host_max_pages"] = 2
+        assert shard.put("a", "b", "c").verdicts == b"114"
+        assert shard.put("d").verdicts == b"4"
+        assert shard.put("d", host="other").verdicts == b"1"
+        assert shard.put("e", flags=0).verdicts == b"1"  # dont_filter
+
+
 class TestSeeds:
     @pytest.mark.parametrize("kind", ["list", "set", "zset"])
     def test_all_of_scrapy_rediss_keys(self, shard: Shard, redis: Redis, kind: str) -> None:

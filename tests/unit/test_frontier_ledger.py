@@ -7,7 +7,7 @@ from scrapy import Request
 
 from crawler.frontier.ledger import Ledger
 from crawler.frontier.local import Locals
-from crawler.frontier.message import LOCAL, Lease
+from crawler.frontier.message import LOCAL, NEW, SEEN, Lease
 from crawler.frontier.outbox import Outbox, Span
 
 
@@ -22,8 +22,8 @@ class TestOutbox:
         put(outbox, "a", "b", "c")
         assert [admission[3] for admission in outbox.batch(2)] == [b"a", b"b"]
         assert [admission[3] for admission in outbox.batch(2)] == [b"a", b"b"]
-        confirmed = [(entry.admission[3], new) for entry, new in outbox.confirm(b"10")]
-        assert confirmed == [(b"a", True), (b"b", False)]
+        confirmed = [(entry.admission[3], verdict) for entry, verdict in outbox.confirm(b"10")]
+        assert confirmed == [(b"a", NEW), (b"b", SEEN)]
         assert [admission[3] for admission in outbox.batch(2)] == [b"c"]
 
     def test_a_full_memory_keeps_the_rest(self) -> None:
@@ -69,8 +69,8 @@ class TestOutbox:
 def test_local_only_requests_that_made_each_other_do_not_wait_in_a_ring() -> None:
     outbox, locals_ = Outbox(), Locals()
     put(outbox, "1", "2", flags=LOCAL)
-    for entry, new in outbox.confirm(b"11"):
-        assert new
+    for entry, verdict in outbox.confirm(b"11"):
+        assert verdict == NEW
         locals_.admit(entry)
     first, second = locals_.take(outbox.tail), locals_.take(outbox.tail)
     assert first is not None

@@ -10,7 +10,7 @@
 --
 -- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add and dedup_close.
 -- Keys (all in crawler/keys.py): meta runs ready queue:HOST requests leases owners deliveries inflight due workers
--- replies starts locals dead.  Times are milliseconds of the server's clock.
+-- replies starts locals dead hosts pages.  Times are milliseconds of the server's clock.
 
 local base, dedup_base, seed_key = KEYS[1], KEYS[2], KEYS[3]
 local msg = cmsgpack.unpack(ARGV[1])
@@ -30,6 +30,7 @@ local leases_key, owners_key, deliveries_key = base .. ':leases', base .. ':owne
 local inflight_key, due_key, dead_key = base .. ':inflight', base .. ':due', base .. ':dead'
 local starts_key, locals_key = base .. ':starts', base .. ':locals'
 local workers_key, replies_key = base .. ':workers', base .. ':replies'
+local hosts_key, pages_key = base .. ':hosts', base .. ':pages'
 
 local function has(flags, flag) return flags % (flag * 2) >= flag end
 local function queue_key(host) return base .. ':queue:' .. host end
@@ -66,30 +67,7 @@ if #msg.outbox > 0 then
   if not dedup then return redis.error_reply('DEDUP ' .. problem) end
 end
 
--- ---------------------------------------------------------------- hosts
-local limits = {}
-local function limits_of(host)
-  if not limits[host] then
-    local own = msg.hosts and msg.hosts[host]
-    limits[host] = {delay = own and own[1] or msg.delay, concurrency = own and own[2] or msg.concurrency}
-  end
-  return limits[host]
-end
-
--- A host with queued requests comes back in turn, unless it is there already or as busy as it may be.
-local function wake(host)
-  if host ~= '' and limits_of(host).delay > 0 then
-    local busy = tonumber(redis.call('HGET', inflight_key, host) or 0)
-    if busy >= limits_of(host).concurrency then return end
-  end
-  local due = tonumber(redis.call('ZSCORE', due_key, host) or 0)
-  redis.call('ZADD', ready_key, 'NX', math.max(now, due), host)
-end
-
-local function rest_until(host, when)
-  redis.call('ZADD', due_key, 'GT', when, host)
-  redis.call('ZADD', ready_key, 'XX', 'GT', when, host)
-end
+--#include hosts
 
 -- ---------------------------------------------------------------- leases: owner is "worker\nhost\norder\ncounted"
 local function owner_of(value)
@@ -159,8 +137,17 @@ local function orphaned(fingerprint)
   return true
 end
 
+-- A host that has had its share of pages (FRONTIER_HOST_MAX_PAGES) gets no more; dont_filter means "in spite of all".
+local pages = {}
+local function over_cap(host, flags)
+  if msg.host_max_pages == 0 then return false end
+  if not pages[host] then pages[host] = tonumber(redis.call('HGET', pages_key, host) or 0) end
+  return has(flags, FILTER) and pages[host] >= msg.host_max_pages
+end
+
 local function verdict_of(entry)
   local flags, item, fingerprint = entry[2], entry[3], entry[4]
+  if over_cap(entry[1], flags) then return 4 end
   if has(flags, START) and redis.call('SISMEMBER', starts_key, fingerprint) == 1 then return 0 end
   if has(flags, ADD) then
     local new = dedup_add(dedup, item)
@@ -193,6 +180,7 @@ if #msg.outbox > 0 then
       local queue = queues[host]
       if not queue then queue = {}; queues[host] = queue end
       queue[#queue + 1], queue[#queue + 2] = order_of(entry[5], id), id
+      if pages[host] then pages[host] = pages[host] + 1 end
       pushed = pushed + 1
     end
   end
@@ -202,6 +190,7 @@ if #msg.outbox > 0 then
     redis.call('ZADD', queue_key(host), unpack(queue))
     wake(host)
   end
+  for host, n in pairs(pages) do redis.call('HSET', pages_key, host, n) end
   if first_full then redis.call('HSET', meta_key, 'full', 1) end
 end
 if #msg.locals > 0 then redis.call('HDEL', locals_key, unpack(msg.locals)) end
@@ -241,6 +230,9 @@ if #msg.renew > 0 then
   if #deadlines > 0 then redis.call('ZADD', leases_key, 'XX', unpack(deadlines)) end
 end
 for _, start in ipairs(msg.started) do rest_until(start[1], now + start[2]) end
+for _, host in ipairs(msg.refunds) do refund(host) end
+for _, news in ipairs(msg.crawl_delays) do note_crawl_delay(news[1], news[2]) end
+for _, news in ipairs(msg.health) do note_health(news[1], news[2], news[3], news[4]) end
 
 -- ---------------------------------------------------------------- 4 reclaim the leases of dead workers
 local hold = tonumber(meta.hold or 0)
@@ -275,12 +267,13 @@ local function grant(id, host, order, start, counted)
   grants[#grants + 1], grants[#grants + 2] = now + msg.lease + (start - now), id
   holders[#holders + 1] = id
   holders[#holders + 1] = string.format('%s\n%s\n%s\n%s', worker, host, order, counted and '1' or '0')
-  leases[#leases + 1] = {id, start - now, 0, host, false}
+  leases[#leases + 1] = {id, start - now, 0, host, false, host == '' and 0 or limits_of(host).delay}
 end
 
 -- Hands out up to `share` requests of a host and says when the host's next turn is.
 local function lease_from(host, turn, share)
   local limit = limits_of(host)
+  if limit.blocked then return redis.call('ZREM', ready_key, host) end
   local start, n, paced = now, share, host ~= '' and limit.delay > 0
   if paced then
     start = math.max(now, turn)
@@ -406,7 +399,7 @@ if state == 'running' and start_state == 'done' and held == 0 and not somebody_b
   state = 'finished'
   redis.call('HSET', base .. ':runs', meta.name, now)
   redis.call('HSET', meta_key, 'finished', now)
-  redis.call('DEL', starts_key, locals_key)
+  redis.call('DEL', starts_key, locals_key, pages_key)
 end
 redis.call('HSET', meta_key, 'seen', now, 'last_work', last_work, 'state', state)
 

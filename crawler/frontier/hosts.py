@@ -1,0 +1,71 @@
+"""What this worker learns about hosts while it crawls, on its way to the frontier, and what the frontier told it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+
+from crawler.frontier.message import Lease, Message
+
+
+class HostNews:
+    """News for the next message, and the delays that differ from the settings' one. Times are seconds."""
+
+    def __init__(self, delay: float, delays: dict[str, float], clock: Callable[[], float]) -> None:
+        self._default, self._delays, self._clock = delay, dict(delays), clock
+        self._failing: set[str] = set()
+        self._message = Message("", 0, "")
+
+    def delay(self, host: str) -> float:
+        """Between two requests of a host, as the frontier last said."""
+        return self._delays.get(host, self._default)
+
+    def learn(self, lease: Lease) -> None:
+        """A lease tells its host's present delay (a person, a robots.txt may have changed it)."""
+        delay = lease.delay / 1000
+        if delay != self.delay(lease.host):
+            self._delays[lease.host] = delay
+
+    def starts(self, host: str, next_in: float) -> None:
+        """A host is asked outside its leases' plan: its next request may start in `next_in`."""
+        self._message.started.append((host, round(1000 * next_in)))
+
+    def spared(self, host: str) -> None:
+        """A lease never reached its host: the turn was free."""
+        if self.delay(host):
+            self._message.refunds.append(host)
+
+    def crawl_delay(self, host: str, seconds: float) -> None:
+        """robots.txt asks for this delay; 0: for none (any more)."""
+        if seconds or host in self._delays:
+            self._message.crawl_delays.append((host, round(1000 * seconds)))
+
+    def failed(self, host: str, started_at: float, retry_after: float = 0.0) -> None:
+        """A request of a host failed, or the host asked to be left alone for `retry_after`."""
+        self._failing.add(host)
+        ago = max(0, round(1000 * (self._clock() - started_at)))
+        self._message.health.append((host, 0, ago, round(1000 * retry_after)))
+
+    def fine(self, host: str) -> None:
+        """A request of a host went well; worth telling only after a failure."""
+        if host in self._failing:
+            self._failing.discard(host)
+            self._message.health.append((host, 1, 0, 0))
+
+    def drain(self, message: Message) -> None:
+        """Puts the news into `message`."""
+        news, self._message = self._message, Message("", 0, "")
+        message.started, message.refunds = news.started, news.refunds
+        message.crawl_delays, message.health = news.crawl_delays, news.health
+
+
+def retry_after(value: str) -> float:
+    """Seconds of a Retry-After header, which gives seconds or a date (RFC 9110, 10.2.3); 0 when it says neither."""
+    text = value.strip()
+    if text.isdecimal():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return 0.0

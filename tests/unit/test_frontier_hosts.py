@@ -1,0 +1,78 @@
+"""Hosts' manners: Retry-After, what is worth telling, and links that lead nowhere new."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from crawler.frontier.hosts import HostNews, retry_after
+from crawler.frontier.message import Lease, Message
+from crawler.frontier.traps import repeats
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("120", 120), (" 5 ", 5), ("0", 0), ("soon", 0), ("-3", 0), ("", 0), ("1.5", 0)]
+)
+def test_retry_after_in_seconds(value: str, seconds: float) -> None:
+    assert retry_after(value) == seconds
+
+
+def test_retry_after_as_a_date() -> None:
+    now = datetime.now(UTC)
+    assert 50 < retry_after(format_datetime(now + timedelta(seconds=60), usegmt=True)) <= 60
+    assert retry_after(format_datetime(now - timedelta(seconds=60), usegmt=True)) == 0
+
+
+def news(delay: float = 1.0) -> HostNews:
+    return HostNews(delay, {"own": 5.0}, lambda: 100.0)
+
+
+def told(hosts: HostNews) -> Message:
+    message = Message("w", 1, "1")
+    hosts.drain(message)
+    return message
+
+
+def test_a_success_is_told_only_after_a_failure() -> None:
+    hosts = news()
+    hosts.fine("a")
+    assert told(hosts).health == []
+    hosts.failed("a", started_at=98.5, retry_after=3)
+    hosts.fine("a")
+    hosts.fine("a")
+    assert told(hosts).health == [("a", 0, 1500, 3000), ("a", 1, 0, 0)]
+    assert told(hosts).health == []
+
+
+def test_a_lease_tells_the_delay_of_its_host() -> None:
+    hosts = news()
+    assert (hosts.delay("a"), hosts.delay("own")) == (1.0, 5.0)
+    hosts.learn(Lease(b"1", 0, 0, "a", b"", delay=2500))
+    assert hosts.delay("a") == 2.5
+    hosts.learn(Lease(b"1", 0, 0, "a", b"", delay=1000))
+    assert hosts.delay("a") == 1.0
+
+
+def test_a_spared_turn_is_told_only_where_turns_cost() -> None:
+    hosts = news(delay=0)
+    hosts.spared("a")
+    hosts.spared("own")
+    assert told(hosts).refunds == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("url", "limit", "trapped"),
+    [
+        ("https://h/a/b/a/b/a/b/a/b", 3, True),
+        ("https://h/a/b/a/b/a/b", 3, False),
+        ("https://h/a/a/a/a/", 3, True),
+        ("https://h/1/1/1/1/1/", 3, False),  # a date or a number
+        ("https://h//////x", 3, False),
+        ("https://h/?a/a/a/a/a", 3, False),
+        ("https://h/a/a/a/a/", 0, False),  # off
+    ],
+)
+def test_repeated_path_segments(url: str, limit: int, trapped: bool) -> None:
+    assert repeats(url, limit) == trapped
