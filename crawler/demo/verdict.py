@@ -84,7 +84,8 @@ class Verdict:
         return table
 
     def _span(self, agent: str) -> float:
-        times = [hit.time for hit in self.report.fetches if hit.agent == agent]
+        end = self.killed.get(agent, float("inf"))  # its retries and redirects carry its name after its death
+        times = [hit.time for hit in self.report.fetches if hit.agent == agent and hit.time < end] or [0.0]
         return max(0.1, times[-1] - times[0])
 
 
