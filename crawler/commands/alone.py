@@ -1,8 +1,8 @@
 """Commands that look at a page or measure Scrapy: they do not join the crawl.
 
 ``scrapy shell``, ``fetch``, ``view``, ``parse``, ``check`` and ``bench`` start an engine as ``crawl`` does. On a shared
-frontier they would take requests of a running crawl, so they get Scrapy's own scheduler, write no feeds, and leave the
-seeds where they are. The page is one that somebody named by hand: it may be on a private address.
+frontier they would take requests of a running crawl, so they get Scrapy's own scheduler, write no feeds, open no port,
+and leave the seeds where they are. The page is one that somebody named by hand: it may be on a private address.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ALONE: dict[str, Any] = {
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter",
     "FEEDS": {},
+    "METRICS_ENABLED": False,
     "CRAWLER_ALLOW_PRIVATE": True,
 }
 # Above what a spider sets for itself, below -s on the command line.
