@@ -61,7 +61,13 @@ CANONICAL_LEARN = _env.number("CANONICAL_LEARN", 0)
 DUPEFILTER_CLASS = "crawler.dedup.BloomDupeFilter"
 BLOOM_CAPACITY = _env.integer("BLOOM_CAPACITY", 1_000_000, low=1)
 BLOOM_ERROR_RATE = _env.number("BLOOM_ERROR_RATE", 1e-6)
+BLOOM_GROWTH = _env.flag("BLOOM_GROWTH", True)
+BLOOM_BACKEND = _env.choice("BLOOM_BACKEND", "auto", ["auto", "bitmap", "native"])
 DEDUP_SCOPE = _env.text("DEDUP_SCOPE")
+DEDUP_WINDOW = _env.text("DEDUP_WINDOW")  # e.g. 30d: what was seen longer ago is new again
+DEDUP_WINDOW_GENERATIONS = _env.integer("DEDUP_WINDOW_GENERATIONS", 4, low=1)
+DEDUP_MEMORY_SIZE = _env.integer("DEDUP_MEMORY_SIZE", 10_000)
+DEDUP_RECENT_SIZE = _env.integer("DEDUP_RECENT_SIZE", 1_000_000, low=2)  # for LayeredDupeFilter
 
 # --- The shared frontier
 SCHEDULER = "crawler.frontier.Scheduler"
