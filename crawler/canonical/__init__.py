@@ -1,7 +1,8 @@
 """URL → canonical URL → fingerprint. Importing this package costs nothing: each name is loaded when first used.
 
 Pure, without Scrapy: ``canonical_url``, ``canonical_host``, ``Canonicaliser``, ``FINGERPRINT_VERSION``.
-For Scrapy's settings: ``CanonicalFingerprinter``, ``RedirectMiddleware``, ``MetaRefreshMiddleware``.
+For Scrapy's settings: ``CanonicalFingerprinter``, ``RedirectMiddleware``, ``MetaRefreshMiddleware``,
+``AuditMiddleware``.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from crawler.canonical.audit import AuditMiddleware
     from crawler.canonical.fingerprinter import CanonicalFingerprinter
     from crawler.canonical.redirects import MetaRefreshMiddleware, RedirectMiddleware
     from crawler.canonical.url import Canonicaliser, canonical_host, canonical_url
     from crawler.canonical.version import FINGERPRINT_VERSION
 
 _HOME = {
+    "AuditMiddleware": "audit",
     "FINGERPRINT_VERSION": "version",
     "Canonicaliser": "url",
     "canonical_host": "url",
@@ -27,6 +30,7 @@ _HOME = {
 
 __all__ = [
     "FINGERPRINT_VERSION",
+    "AuditMiddleware",
     "CanonicalFingerprinter",
     "Canonicaliser",
     "MetaRefreshMiddleware",
