@@ -25,7 +25,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from crawler import config, connection
-from crawler.errors import ConfigError
+from crawler.errors import ConfigError, CrawlerError
 from crawler.frontier import Scheduler
 from crawler.frontier.fed import feed_key
 from crawler.frontier.policy import host_delays
@@ -40,7 +40,7 @@ from crawler.metrics.server import Answer, Server
 if TYPE_CHECKING:
     from typing import Self
 
-    from redis.asyncio import Redis
+    import redis
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 DOWNLOAD_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 EXCHANGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
-_SAMPLE_SECONDS = 1.0  # the longest that a scrape waits for Redis
+_SAMPLE_SECONDS = 1.0  # patience with Redis during a scrape
 _FILES_SECONDS = 10.0  # between two writings of the files
 
 
@@ -152,7 +152,7 @@ class MetricsExtension(Collector):
 
     def _register(self, scheduler: Scheduler | None) -> None:
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            disable_created_metrics()  # else there is a third series per histogram that nobody reads
+            disable_created_metrics()  # type: ignore[no-untyped-call]  # else a series more per histogram
             made = Histogram(name, text, [*self._labels], registry=self.registry, buckets=buckets)
             return made.labels(*self._labels.values())
 
@@ -177,8 +177,9 @@ class MetricsExtension(Collector):
         settings = self.crawler.settings
         keys = Keys.from_settings(settings, spider.name)
 
-        async def connect() -> Redis:
-            return await asyncio.to_thread(connection.async_client, settings, socket_timeout=_SAMPLE_SECONDS)
+        def connect() -> redis.Redis:
+            patience = {"socket_timeout": _SAMPLE_SECONDS, "socket_connect_timeout": _SAMPLE_SECONDS}
+            return connection.sync_client(settings, single_connection_client=True, **patience)
 
         delay, delays = host_delays(settings)
         seeds, _ = feed_key(spider, settings)
@@ -213,15 +214,14 @@ class MetricsExtension(Collector):
             yield from frontier.families(scheduler, self._sample, self._labels)
 
     async def _refresh(self) -> None:
-        """Asks Redis, for a second at most; without an answer its families are left out rather than outdated."""
+        """Asks Redis; without an answer (for a second) its families are left out rather than outdated."""
         if self._sampler is None:
             return
         try:
-            async with asyncio.timeout(_SAMPLE_SECONDS):
-                self._sample = await self._sampler.sample()
-        except (RedisError, OSError, TimeoutError):
+            self._sample = await self._sampler.sample()
+        except (RedisError, OSError, CrawlerError):
             self._sample = None
-            await self._sampler.close()
+            self._sampler.close()
 
     async def _metrics(self, headers: Mapping[str, str]) -> Answer:
         await self._refresh()
@@ -281,7 +281,7 @@ class MetricsExtension(Collector):
                 logger.warning("%s cannot be written (%s)", file.path, error.strerror)
         await server.stop()
         if self._sampler is not None:
-            await self._sampler.close()
+            self._sampler.close()
 
 
 def _probe(verdict: Verdict) -> Answer:

@@ -9,7 +9,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 if TYPE_CHECKING:
     from crawler.frontier import Scheduler
-    from crawler.metrics.sample import Bloom, Sample
+    from crawler.metrics.memory import Bloom
+    from crawler.metrics.sample import Sample
 
 WIDE = " Frontier-wide: the same from each worker, so take the max."
 
@@ -27,7 +28,7 @@ GAUGES: dict[str, tuple[str, str]] = {
     ),
     "crawler_frontier_hosts": (
         "Hosts by state: due and waiting have queued requests, busy ones (with a delay) are being asked, backing_off "
-        "ones may be asked only much later than their delay." + WIDE,
+        "ones may be asked only in more than a minute (or two ordinary delays)." + WIDE,
         "state",
     ),
     "crawler_frontier_workers": (

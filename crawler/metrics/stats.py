@@ -40,7 +40,9 @@ COUNTERS = {
     "crawler_frontier_lease_lost": Counter("Leases that ran out here and went to another worker."),
     "crawler_frontier_local": Counter("Requests that cannot be serialised and stay in this worker."),
     "crawler_frontier_dropped": Counter(
-        "Requests that were not fetched on purpose.", "reason", ("robots", "private", "offsite", "depth", "url_length")
+        "Requests that were not fetched on purpose.",
+        "reason",
+        ("robots", "private", "offsite", "depth", "url_length", "host_max_pages", "repeated_segments"),
     ),
 }
 
