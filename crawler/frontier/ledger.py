@@ -25,6 +25,7 @@ class Held:
     reached_at: float | None = None  # when it was sent to its host, None for one that never was
     reason: str = ""
     url: str = ""
+    forget: bytes = b""  # what a failure makes the dupefilter forget
 
 
 class Ledger:
@@ -142,7 +143,7 @@ class Ledger:
         for held in self._done:
             needed = outbox.needs(held.span, batch)
             if needed is not None:
-                acks.append((held.lease.id, needed, held.reason, held.url))
+                acks.append((held.lease.id, needed, held.reason, held.url, held.forget))
         return acks
 
     def gives(self) -> list[bytes]:

@@ -17,11 +17,13 @@ ADD = 2  # remember its fingerprint
 START = 4  # a start request: once per run, in spite of dont_filter
 LOCAL = 8  # stays in this worker: only the verdict is asked for
 
-NEW, SEEN, FULL, CAPPED = b"1024"  # verdicts, one byte each
+# Verdicts, one byte each. SEEN_NOW: seen, but it may become new again, so it must not be remembered here.
+NEW, SEEN, FULL, SEEN_NOW, CAPPED = b"10234"
 
 Admission = tuple[str, int, bytes, bytes, int, bytes]  # host, flags, dedup item, fingerprint, priority, payload
 Health = tuple[str, int, int, int]  # host, 1 fine or 0 failing, how long ago that request started, Retry-After
-Ack = tuple[bytes, int, str, str]  # id, entries of this message it depends on, failure reason or "", URL of a failure
+# Lease id, entries of this message it depends on, failure reason or "", URL of a failure, dedup item to forget or b"".
+Ack = tuple[bytes, int, str, str, bytes]
 
 
 @dataclass(slots=True)
@@ -87,6 +89,8 @@ class Reply:
     start: str  # "", yours, other, done
     paused: bool
     idle: int  # since the last admission, lease or ack anywhere
+
+    epoch: bytes  # of the memory of what was seen: another one means that something may be new again
 
     @classmethod
     def unpack(cls, data: bytes) -> Reply:

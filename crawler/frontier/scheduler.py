@@ -92,12 +92,11 @@ class Scheduler(BaseScheduler):
         return not self._over
 
     def enqueue_request(self, request: Request) -> bool:
-        """True, unless it leads into a trap; whether it was seen is known later (signal ``request_dropped``)."""
+        """False for a trap, or what is known here to be seen; else True, and a later verdict "seen" is signalled."""
         assert self.worker is not None
         if not request.dont_filter and (self._trapped(request) or self._seen_in_python(request)):
             return False
-        self.worker.enqueue(request)
-        return True
+        return self.worker.enqueue(request)
 
     def next_request(self) -> Request | None:
         """A leased request that may start now, or None."""
@@ -346,7 +345,8 @@ _FULL = (
     "raise BLOOM_CAPACITY or set BLOOM_GROWTH=1 and start again to go on"
 )
 _NO_DEDUP = """
-local function dedup_open() return {} end
+local function dedup_open() return {epoch = ''} end
 local function dedup_add() return 1 end
+local function dedup_forget() return -1 end
 local function dedup_close() end
 """

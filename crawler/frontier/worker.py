@@ -16,6 +16,9 @@ from scrapy import Request, signals
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from crawler import config
+from crawler.dedup.known import KnownSeen
+from crawler.dedup.options import memory_size
 from crawler.feeds import flush_feeds
 from crawler.frontier import payload, seeds
 from crawler.frontier.appetite import Appetite
@@ -24,7 +27,7 @@ from crawler.frontier.hosts import HostNews
 from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
 from crawler.frontier.local import Locals
-from crawler.frontier.message import ADD, CAPPED, FILTER, LOCAL, NEW, START, Message, Reply
+from crawler.frontier.message import ADD, CAPPED, FILTER, LOCAL, NEW, SEEN, START, Message, Reply
 from crawler.frontier.outbox import Outbox, Span
 from crawler.frontier.policy import Policy, host_delays
 
@@ -63,6 +66,8 @@ class Worker:
         self._clock = asyncio.get_running_loop().time
         self.outbox, self.ledger, self.locals = Outbox(), Ledger(), Locals()
         self.inbox: Inbox[Held] = Inbox(self._clock)
+        self._known = KnownSeen(memory_size(crawler.settings) if admitter else 0)
+        self._forget_failed = config.flag(crawler.settings, "DEDUP_FORGET_FAILED", False)
         self._failures = FailureReasons(crawler.settings, spider)
         delay, delays = host_delays(crawler.settings)
         self.hosts = HostNews(delay, delays, self._clock)
@@ -81,38 +86,46 @@ class Worker:
         self.debug_dupes = crawler.settings.getbool("DUPEFILTER_DEBUG")
 
     # From the engine.
-    def enqueue(self, request: Request, remember: int = 0) -> None:
-        """A request on its way to the frontier; ADD in `remember` marks it as seen in spite of ``dont_filter``.
+    def enqueue(self, request: Request, remember: int = 0) -> bool:
+        """Puts a request on its way to the frontier; False when it is known here to be seen.
 
-        Never raises, never blocks.
+        ADD in `remember` marks it as seen in spite of ``dont_filter``. Never raises, never blocks.
         """
         if self.discarding:
-            return
+            return True
         if request in self._start_requests:
             self._start_requests.discard(request)
             remember = START | ADD
         try:
-            self._add(request, remember)
+            queued = self._add(request, remember)
         except Exception as error:
             self._stats.inc_value("frontier/enqueue_errors")
             logger.exception("Request not queued: %s (%s)", request, describe("enqueue", error))
+            return False
         if len(self.outbox) >= _HURRY or not len(self.inbox):
             self.kick()
+        return queued
 
-    def _add(self, request: Request, remember: int) -> None:
+    def _add(self, request: Request, remember: int) -> bool:
         flags = remember if request.dont_filter else remember | FILTER | ADD
         if request.dont_filter and request.meta.get("redirect_times"):
             flags |= ADD  # the page that a start request led to counts as seen, like any other
+        fingerprint = self._fingerprinter.fingerprint(request) if flags else b""
+        if flags == FILTER | ADD and self._known.seen(fingerprint):
+            self._stats.inc_value("dupefilter/filtered")
+            self._log_duplicate(request)
+            return False
         data = b""
         try:
             data = payload.encode(request, self._spider)
         except payload.Unserialisable as error:
             flags |= LOCAL
+            fingerprint = fingerprint or self._fingerprinter.fingerprint(request)
             self._stats.inc_value("scheduler/unserializable")
             self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
-        fingerprint = b"" if not flags else self._fingerprinter.fingerprint(request)
         item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
         self.outbox.add((payload.host_of(request), flags, item, fingerprint, request.priority, data), request)
+        return True
 
     def next_request(self) -> Request | None:
         """The next request that may start now. Never raises, never blocks."""
@@ -163,6 +176,8 @@ class Worker:
             self.hosts.spared(held.lease.host)
         if held.reason:
             held.url = request.url
+            if self._forget_failed and self._admitter is not None:
+                held.forget = self._admitter.encode(self._fingerprinter.fingerprint(request))
             self._stats.inc_value("frontier/failed")
         if self.ledger.unsettled >= self._ack_in_time or not self.ledger.running:
             self.kick()
@@ -267,6 +282,7 @@ class Worker:
 
     def apply(self, message: Message, reply: Reply) -> None:
         """Takes the frontier's answer to `message`."""
+        self._known.sync((self._run, reply.epoch))
         self._confirm(reply.verdicts)
         unacked = set(reply.unacked)
         self.ledger.settled((ack[0] for ack in message.acks if ack[0] not in unacked), message.gives)
@@ -294,6 +310,8 @@ class Worker:
             return
         enqueued = seen = 0
         for entry, verdict in self.outbox.confirm(verdicts):
+            if verdict in (NEW, SEEN) and entry.admission[1] & ADD:
+                self._known.add(entry.admission[3])
             if verdict == NEW:
                 enqueued += 1
                 if entry.local:
@@ -310,9 +328,12 @@ class Worker:
             self._stats.inc_value("dupefilter/filtered", seen)
         self.full = self.full or b"2" in verdicts
 
-    def _drop(self, request: Request) -> None:
+    def _log_duplicate(self, request: Request) -> None:
         if self.debug_dupes:
             logger.debug("Filtered duplicate request: %s", request, extra={"spider": self._spider})
+
+    def _drop(self, request: Request) -> None:
+        self._log_duplicate(request)
         self._crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self._spider)
 
     def _plant(self, held: Held) -> None:

@@ -116,11 +116,11 @@ def dead_worker(worker: FakeWorker, redis: redis_py.Redis) -> FakeWorker:
     worker.send(outbox=[request(1, priority=5), request(2), request(3)])
     leases = worker.send(want=3).leases
     reasons = ["download: TimeoutError", "callback: KeyError", ""]
-    acks = [(lease.id, 0, reason, "") for lease, reason in zip(leases, reasons, strict=True)]
+    acks = [(lease.id, 0, reason, "", b"") for lease, reason in zip(leases, reasons, strict=True)]
     worker.send(acks=acks)
     redis.rpush(SEED_KEY, "no scheme")
     (seed,) = worker.send(seeds=1).leases
-    worker.send(acks=[(seed.id, 0, "seed: URL without a scheme", "")])
+    worker.send(acks=[(seed.id, 0, "seed: URL without a scheme", "", b"")])
     return worker
 
 
@@ -151,7 +151,7 @@ def test_requeue_puts_requests_and_seeds_back(
     leases = dead_worker.send(want=5).leases
     urls = [payload.url_of(lease.payload) for lease in leases]
     assert urls == ["https://a.example/1", "https://a.example/2"]  # the first has the higher priority
-    dead_worker.send(acks=[(lease.id, 0, "", "") for lease in leases])
+    dead_worker.send(acks=[(lease.id, 0, "", "", b"") for lease in leases])
     assert redis.hlen(BASE + ":requests") == 0
 
 
@@ -215,7 +215,7 @@ def test_explain(frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis) 
     assert "queued    place 600 of host a.example" in frontier("explain", "plain", url).out
     (lease, *_) = worker.send(want=1).leases
     assert "leased    by w1, the lease ends in" in frontier("explain", "plain", payload.url_of(lease.payload)).out
-    worker.send(acks=[(lease.id, 0, "callback: KeyError", "")])
+    worker.send(acks=[(lease.id, 0, "callback: KeyError", "", b"")])
     assert ": callback: KeyError" in frontier("explain", "plain", payload.url_of(lease.payload)).out
     assert "it was never admitted" in frontier("explain", "plain", "https://a.example/none").out
 

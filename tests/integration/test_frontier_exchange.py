@@ -67,15 +67,15 @@ class TestAdmission:
         shard.constants["dedup"] = {"full": 2}
         shard.put("parent")
         lease = shard.say(want=1).leases[0]
-        reply = shard.say(outbox=[admission("a"), admission("b"), admission("c")], acks=[(lease.id, 3, "", "")])
+        reply = shard.say(outbox=[admission("a"), admission("b"), admission("c")], acks=[(lease.id, 3, "", "", b"")])
         assert reply.verdicts == b"122"
         assert reply.unacked == [lease.id]
         assert reply.leased == 1
-        assert shard.say(acks=[(lease.id, 0, "", "")]).leased == 0
+        assert shard.say(acks=[(lease.id, 0, "", "", b"")]).leased == 0
 
     def test_what_only_a_dead_worker_could_run_is_not_lost(self, shard: Shard, redis: Redis) -> None:
         assert shard.put("a", flags=FILTER | ADD | LOCAL, worker="dead").verdicts == b"1"
-        assert shard.put("a", worker="w").verdicts == b"0"  # its worker lives
+        assert shard.put("a", worker="w").verdicts == b"3"  # its worker lives
         redis.hdel(shard.keys.frontier + ":workers", "dead")
         assert shard.put("a", worker="w").verdicts == b"1"
         assert shard.put("a", worker="w").verdicts == b"0"
@@ -96,9 +96,9 @@ class TestLeases:
         shard.put("a")
         lease = shard.say("one", want=1, lease=1).leases[0]
         until(lambda: shard.take(worker="two") == ["a"])
-        assert shard.say("one", acks=[(lease.id, 0, "", "")]).lost == [lease.id]
+        assert shard.say("one", acks=[(lease.id, 0, "", "", b"")]).lost == [lease.id]
         assert shard.say("one", gives=[lease.id]).lost == [lease.id]
-        reply = shard.say("two", acks=[(lease.id, 0, "", "")])
+        reply = shard.say("two", acks=[(lease.id, 0, "", "", b"")])
         assert (reply.lost, reply.leased, reply.queued) == ([], 0, 0)
 
     def test_a_renewed_lease_stays(self, shard: Shard, redis: Redis) -> None:
@@ -135,14 +135,14 @@ class TestLeases:
     def test_a_failure_becomes_a_dead_letter(self, shard: Shard, redis: Redis) -> None:
         shard.put("a")
         lease = shard.say(want=1).leases[0]
-        assert shard.say(acks=[(lease.id, 0, "callback: KeyError", "https://h/a")]).dead == 1
+        assert shard.say(acks=[(lease.id, 0, "callback: KeyError", "https://h/a", b"")]).dead == 1
         [letter] = dead_letters(redis, shard)
         assert (letter[b"reason"], letter[b"url"], letter[b"payload"]) == (b"callback: KeyError", b"https://h/a", b"a")
 
     def test_dead_letters_are_bounded(self, shard: Shard) -> None:
         shard.put(*(f"{n}" for n in range(5)))
         leases = shard.say(want=5, ahead=9).leases
-        assert shard.say(acks=[(lease.id, 0, "why", "") for lease in leases], dead_max=3).dead == 3
+        assert shard.say(acks=[(lease.id, 0, "why", "", b"") for lease in leases], dead_max=3).dead == 3
 
     def test_after_an_outage_workers_get_time_to_renew(self, shard: Shard, redis: Redis) -> None:
         shard.put("a")
@@ -160,6 +160,14 @@ class TestLeases:
         assert [len(shard.take(6, worker)) for worker in ("one", "two", "three")] == [2, 2, 1]
 
 
+class TestForgetting:
+    def test_a_failure_may_be_forgotten(self, shard: Shard) -> None:
+        shard.put("a")
+        lease = shard.say(want=1).leases[0]
+        assert shard.say(acks=[(lease.id, 0, "why", "", b"a")]).dead == 1
+        assert shard.put("a").verdicts == b"1"
+
+
 class TestReplay:
     def test_a_repeated_number_changes_nothing(self, shard: Shard, redis: Redis) -> None:
         fields: dict[str, Any] = {"outbox": [admission("a", flags=0), admission("b", flags=0)], "want": 1, "ahead": 1}
@@ -174,7 +182,7 @@ class TestReplay:
         shard.put("a")
         lease = shard.say(want=1).leases[0]
         for repeat in (False, True):
-            assert shard.say(repeat=repeat, acks=[(lease.id, 0, "why", "")]).dead == 1
+            assert shard.say(repeat=repeat, acks=[(lease.id, 0, "why", "", b"")]).dead == 1
 
     def test_seeds_of_a_lost_reply_come_again(self, shard: Shard, redis: Redis) -> None:
         redis.rpush("spider:start_urls", "s1", "s2")
@@ -214,7 +222,7 @@ class TestPoliteness:
 
         until(two_handed_out)
         assert shard.take(worker="two") == []
-        shard.say("one", acks=[(got[0], 0, "", "")])
+        shard.say("one", acks=[(got[0], 0, "", "", b"")])
         until(lambda: shard.take(worker="two") == ["c"])
 
     def test_a_start_off_the_plan_pushes_the_host_back(self, shard: Shard) -> None:
@@ -317,7 +325,7 @@ class TestSeeds:
         payloads = [lease.payload for lease in leases]
         assert (sorted(payloads) if kind == "set" else payloads) == [b"seed:s1", b"seed:s2"]
         assert not redis.exists(key)
-        assert shard.say(acks=[(lease.id, 0, "", "") for lease in leases]).leased == 0
+        assert shard.say(acks=[(lease.id, 0, "", "", b"") for lease in leases]).leased == 0
 
     def test_a_seed_of_a_dead_worker_is_handed_out_again(self, shard: Shard, redis: Redis) -> None:
         redis.rpush("spider:start_urls", "s1")
@@ -328,7 +336,7 @@ class TestSeeds:
 def finish(shard: Shard, worker: str = "w") -> str:
     """Ends the run as an orderly worker does."""
     while leases := shard.say(worker, want=100, ahead=100).leases:
-        shard.say(worker, acks=[(lease.id, 0, "", "") for lease in leases])
+        shard.say(worker, acks=[(lease.id, 0, "", "", b"") for lease in leases])
     shard.say(worker, start="want")
     return shard.say(worker, start="done").state
 
@@ -355,7 +363,7 @@ class TestRuns:
         lease = shard.say(want=1).leases[0]
         assert shard.say().state == "running"  # leased
         redis.rpush("spider:start_urls", "s")
-        assert shard.say(acks=[(lease.id, 0, "", "")]).state == "running"  # a seed waits
+        assert shard.say(acks=[(lease.id, 0, "", "", b"")]).state == "running"  # a seed waits
         redis.delete("spider:start_urls")
         assert shard.say("two", busy=True).state == "running"  # this worker has something in hand
         assert shard.say().state == "running"  # somebody else has

@@ -17,10 +17,12 @@ local function dedup_open(base, conf) return {key = base .. ':seen', epoch = '1'
 local function dedup_add(state, item) return redis.call('SADD', state.key, item) end
 local function dedup_has(state, item) return redis.call('SISMEMBER', state.key, item) end
 local function dedup_close(state) end
+local function dedup_forget(state, item) return redis.call('SREM', state.key, item) end
 """
 CONSTANTS: dict[str, Any] = {
     "lease": 60_000, "idle": 0, "delay": 0, "concurrency": 8, "order": "priority", "max_deliveries": 5,
-    "dead_max": 10_000, "hosts": {}, "backoff": 1000, "backoff_max": 600_000, "host_max_pages": 0, "dedup": {}, "info": "host 1 scrapy=2.19.0", "fed": False,
+    "dead_max": 10_000, "hosts": {}, "backoff": 1000, "backoff_max": 600_000, "host_max_pages": 0, "dedup": {},
+    "info": "host 1 scrapy=2.19.0", "fed": False,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from crawler.keys import Keys
 
 # A memory as small as can be: a Redis set, with a size at which it is full.
 SET_MEMORY = """
-local function dedup_open(base, conf) return {key = base .. ':memory', full = conf.full} end
+local function dedup_open(base, conf) return {key = base .. ':memory', full = conf.full, epoch = '1'} end
 local function dedup_add(state, item)
   if redis.call('SISMEMBER', state.key, item) == 1 then return 0 end
   if redis.call('SCARD', state.key) >= state.full then return -1 end
@@ -22,6 +22,7 @@ local function dedup_add(state, item)
   return 1
 end
 local function dedup_close(state) end
+local function dedup_forget(state, item) return redis.call('SREM', state.key, item) end
 """
 
 CONSTANTS: dict[str, Any] = {

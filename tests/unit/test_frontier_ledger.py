@@ -101,7 +101,7 @@ class TestLedger:
         held = ledger.end(request, 0)
         assert held is not None
         held.reason, held.url = "callback: ValueError", request.url
-        assert ledger.acks(outbox, 0) == [(b"1", 0, "callback: ValueError", "https://h.example/1")]
+        assert ledger.acks(outbox, 0) == [(b"1", 0, "callback: ValueError", "https://h.example/1", b"")]
         ledger.settled([b"1"], [])
         assert ledger.acks(outbox, 0) == []
         assert len(ledger) == 0

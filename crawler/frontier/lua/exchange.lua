@@ -8,7 +8,7 @@
 -- Idempotent: `replies` keeps the last number and answer of each worker; a repeated number is answered from there and
 -- changes nothing.  Nothing is written before everything that can fail was checked: a script error leaves half-writes.
 --
--- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add and dedup_close.
+-- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add, dedup_forget and dedup_close.
 -- Keys (all in crawler/keys.py): meta runs ready queue:HOST requests leases owners deliveries inflight due workers
 -- replies starts locals dead hosts pages.  Times are milliseconds of the server's clock.
 
@@ -57,15 +57,11 @@ local meta = {}
 local flat = redis.call('HGETALL', meta_key)
 for i = 1, #flat, 2 do meta[flat[i]] = flat[i + 1] end
 if meta.run ~= msg.run then
-  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0})
+  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, ''})
 end
 
-local dedup
-if #msg.outbox > 0 then
-  local problem
-  dedup, problem = dedup_open(dedup_base, msg.dedup)
-  if not dedup then return redis.error_reply('DEDUP ' .. problem) end
-end
+local dedup, problem = dedup_open(dedup_base, msg.dedup)
+if not dedup then return redis.error_reply('DEDUP ' .. problem) end
 
 --#include hosts
 
@@ -101,7 +97,8 @@ local function drop(ids)
   redis.call('HDEL', deliveries_key, unpack(ids))
 end
 
-local function bury(id, owner, reason, url, deliveries)
+local function bury(id, owner, reason, url, deliveries, forget)
+  if forget ~= '' then dedup_forget(dedup, forget) end   -- DEDUP_FORGET_FAILED: a later link tries it again
   redis.call('XADD', dead_key, 'MAXLEN', msg.dead_max, '*', 'id', id, 'reason', reason, 'url', url, 'host', owner.host,
     'worker', owner.worker, 'deliveries', deliveries, 'payload', redis.call('HGET', requests_key, id) or '')
 end
@@ -126,15 +123,16 @@ end
 -- ---------------------------------------------------------------- 1 admit: dedup and push in one step
 local verdicts, first_full, pushed = {}, nil, 0
 
--- A request that only its worker could run is "seen", but lost if that worker died before it was done.
-local function orphaned(fingerprint)
-  if redis.call('EXISTS', locals_key) == 0 then return false end
-  local holder = redis.call('HGET', locals_key, fingerprint)
-  if not holder or holder == worker then return false end
+-- What is seen, unless only a worker that died could have run it: then it is new again (1). While that worker lives the
+-- answer may change (3), so nobody may remember it.
+local any_local = redis.call('EXISTS', locals_key) == 1
+local function seen(fingerprint)
+  local holder = any_local and redis.call('HGET', locals_key, fingerprint)
+  if not holder or holder == worker then return 0 end
   local beat = redis.call('HGET', workers_key, holder)
-  if beat and now - cmsgpack.unpack(beat)[1] <= LIVE then return false end
+  if beat and now - cmsgpack.unpack(beat)[1] <= LIVE then return 3 end
   redis.call('HDEL', locals_key, fingerprint)
-  return true
+  return 1
 end
 
 -- A host that has had its share of pages (FRONTIER_HOST_MAX_PAGES) gets no more; dont_filter means "in spite of all".
@@ -152,7 +150,10 @@ local function verdict_of(entry)
   if has(flags, ADD) then
     local new = dedup_add(dedup, item)
     if new == -1 then return 2 end
-    if new == 0 and has(flags, FILTER) and not orphaned(fingerprint) then return 0 end
+    if new == 0 and has(flags, FILTER) then
+      local verdict = seen(fingerprint)
+      if verdict ~= 1 then return verdict end
+    end
   end
   if has(flags, START) then redis.call('SADD', starts_key, fingerprint) end
   return 1
@@ -184,7 +185,6 @@ if #msg.outbox > 0 then
       pushed = pushed + 1
     end
   end
-  dedup_close(dedup)
   if pushed > 0 then redis.call('HSET', requests_key, unpack(records)) end
   for host, queue in pairs(queues) do
     redis.call('ZADD', queue_key(host), unpack(queue))
@@ -195,7 +195,7 @@ if #msg.outbox > 0 then
 end
 if #msg.locals > 0 then redis.call('HDEL', locals_key, unpack(msg.locals)) end
 
--- ---------------------------------------------------------------- 2 ack: {id, entries it needs, reason or "", url}
+-- ---------------------------------------------------------------- 2 ack: {id, entries it needs, reason, url, forget}
 local unacked, ready_acks = {}, {}
 for _, ack in ipairs(msg.acks) do
   if first_full and ack[2] >= first_full then unacked[#unacked + 1] = ack[1]
@@ -208,11 +208,12 @@ if #ready_acks > 0 then
   for i, id in ipairs(mine) do
     local ack = ready_acks[place[i]]
     if ack[3] ~= '' then
-      bury(id, owners[i], ack[3], ack[4], 1 + (redis.call('HGET', deliveries_key, id) or 0))
+      bury(id, owners[i], ack[3], ack[4], 1 + (redis.call('HGET', deliveries_key, id) or 0), ack[5])
     end
   end
   if #mine > 0 then release(mine, owners); drop(mine) end
 end
+dedup_close(dedup)
 
 -- ---------------------------------------------------------------- 3 give back what was not started, renew the rest
 local state = meta.state
@@ -248,7 +249,7 @@ if now >= hold then
       local owner = owner_of(values[i] or '\n\n0\n0')
       local deliveries = redis.call('HINCRBY', deliveries_key, id, 1)
       if deliveries >= msg.max_deliveries then
-        bury(id, owner, 'given out ' .. deliveries .. ' times, never finished', '', deliveries)
+        bury(id, owner, 'given out ' .. deliveries .. ' times, never finished', '', deliveries, '')
         release({id}, {owner}); drop({id})
       else
         ids[#ids + 1], owners[#owners + 1] = id, owner
@@ -409,7 +410,7 @@ if first[2] then next_due = math.max(0, tonumber(first[2]) - now) end
 
 local leased = redis.call('ZCARD', leases_key)
 local reply = {msg.seq, now, table.concat(verdicts), leases, lost, unacked, state, held - leased, leased,
-  redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work}
+  redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work, dedup.epoch}
 if msg.bye then
   redis.call('HDEL', workers_key, worker)
   redis.call('HDEL', replies_key, worker)

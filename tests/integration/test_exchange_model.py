@@ -1,0 +1,380 @@
+"""The exchange against a model in plain Python: whatever workers do, nothing is lost, doubled or owned twice.
+
+Workers admit, lease, acknowledge, fail, give back, renew, say stale things, die and come back under other names; leases
+end; replies are lost and messages repeated; seeds come. After every step all of Redis is compared with the model.
+Time does not pass by itself: leases are long, and a step of the test ends them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import msgpack
+import pytest
+import redis as redis_py
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from crawler.frontier.message import ADD, FILTER, LOCAL, START
+from tests.support.shard import Shard
+
+FULL_AT = 12  # of 15 names: the memory gets full in long runs
+MAX_DELIVERIES = 3
+PACED_DELAY, PACED_CONCURRENCY = 20, 2  # host "p": ms, and requests at once
+NAMES = [f"{host}{n}" for host in ("a", "b", "p") for n in range(5)]
+FLAGS = [FILTER | ADD, FILTER | ADD, 0, ADD, START | ADD, LOCAL | FILTER | ADD, LOCAL]
+SEED_KEY = "spider:start_urls"
+workers = st.integers(0, 1)
+choices = st.lists(st.integers(0, 30), max_size=4)
+
+
+@dataclass
+class Entry:
+    """A request that lives: queued, or leased by `owner`."""
+
+    payload: bytes
+    host: str
+    order: tuple[int, int]
+    owner: str | None = None
+    ended: bool = False  # its lease's time is over
+    deliveries: int = 0
+    seed: bool = False
+
+
+@dataclass
+class Model:
+    """What the frontier should hold."""
+
+    live: dict[int, Entry] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    starts: set[str] = field(default_factory=set)
+    locals: dict[str, str] = field(default_factory=dict)
+    dead: int = 0
+    acked: list[int] = field(default_factory=list)
+    admitted: int = 0
+    ids: int = 0
+    seeds: list[bytes] = field(default_factory=list)
+    full: bool = False
+
+    def queued(self, host: str) -> list[int]:
+        """Ids of a host's queue in their order."""
+        return sorted((i for i, e in self.live.items() if e.host == host and e.owner is None), key=self.order)
+
+    def order(self, id_: int) -> tuple[int, int]:
+        """Priority, then age."""
+        return self.live[id_].order
+
+    def verdict(self, name: str, flags: int, alive: set[str], worker: str) -> int:
+        """1 new, 0 seen, 2 full."""
+        if flags & START and name in self.starts:
+            return 0
+        if flags & ADD:
+            if name not in self.seen:
+                if len(self.seen) >= FULL_AT:
+                    return 2
+                self.seen.add(name)
+            elif flags & FILTER:
+                holder = self.locals.get(name)
+                if holder is None or holder == worker or holder in alive:
+                    return 0
+                del self.locals[name]
+        if flags & START:
+            self.starts.add(name)
+        return 1
+
+    def admit(self, outbox: list[tuple[str, int, int]], worker: str, alive: set[str]) -> list[int]:
+        """Takes an outbox in; its verdicts."""
+        verdicts: list[int] = []
+        for position, (name, flags, priority) in enumerate(outbox, start=1):
+            verdicts.append(2 if 2 in verdicts else self.verdict(name, flags, alive, worker))
+            if verdicts[-1] != 1:
+                continue
+            if flags & LOCAL:
+                self.locals[name] = worker
+            else:
+                id_ = self.ids + position
+                self.live[id_] = Entry(name.encode(), name[0], (-priority, id_))
+                self.admitted += 1
+        self.ids += len(outbox)
+        self.full = self.full or 2 in verdicts
+        return verdicts
+
+    def reclaim(self) -> None:
+        """Leases that ended go back; what was given out too often is dead."""
+        for id_, entry in list(self.live.items()):
+            if entry.owner is None or not entry.ended:
+                continue
+            entry.owner, entry.ended, entry.deliveries = None, False, entry.deliveries + 1
+            if entry.deliveries >= MAX_DELIVERIES:
+                del self.live[id_]
+                self.dead += 1
+
+
+class Frontier(RuleBasedStateMachine):
+    """Steps of workers w1, w2 …; a dead one's name is never used again."""
+
+    client: ClassVar[redis_py.Redis]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client.flushdb()
+        constants = {
+            "lease": 10**9, "idle": 0, "delay": 0, "concurrency": 100, "order": "priority", "dead_max": 1000,
+            "fed": False, "max_deliveries": MAX_DELIVERIES, "info": "test",
+            "hosts": {"p": (PACED_DELAY, PACED_CONCURRENCY)},
+            "dedup": {"full": FULL_AT},
+        }  # fmt: skip
+        self.shard = Shard(self.client, constants=constants)
+        self.base = self.shard.keys.frontier
+        self.model = Model()
+        self.workers = ["w1", "w2"]
+        self.born = 2
+        self.last: dict[str, dict[str, Any]] = {}  # worker → its last message
+        self.paced_starts: list[int] = []
+
+    @initialize()
+    def join(self) -> None:
+        assert self.shard.join("w1")[0] == "begun"
+        assert self.shard.join("w2")[0] == "joined"
+        for worker in self.workers:
+            self.say(worker)
+
+    # Helpers.
+    def say(self, worker: str, **fields: Any) -> Any:
+        seconds, micros = self.client.time()
+        self.client.hset(f"{self.base}:meta", "seen", int(seconds) * 1000 + int(micros) // 1000)  # never an "outage"
+        self.last[worker] = fields
+        return self.shard.say(worker, **fields)
+
+    @staticmethod
+    def pick(choices: list[int], ids: list[int]) -> list[int]:
+        """At most as many of `ids` as there are choices, each once."""
+        return list(dict.fromkeys(ids[choice % len(ids)] for choice in choices)) if ids else []
+
+    def held(self, worker: str) -> list[int]:
+        return [id_ for id_, entry in self.model.live.items() if entry.owner == worker]
+
+    # Steps. What is drawn never depends on the model: the paced host's turns come with the real clock.
+    @rule(
+        number=workers,
+        outbox=st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(FLAGS), st.integers(-1, 1)), max_size=5),
+        picks=st.tuples(choices, choices, choices, choices, choices),
+        needs=st.integers(0, 5),
+        failed=st.sets(st.integers(0, 3)),
+        want=st.integers(0, 6),
+        seeds=st.integers(0, 2),
+    )
+    def exchange(
+        self, number: int, outbox: list[tuple[str, int, int]], picks: tuple[list[int], ...], needs: int,
+        failed: set[int], want: int, seeds: int,
+    ) -> None:  # fmt: skip
+        """One message with everything in it, stale things too."""
+        model, worker = self.model, self.workers[number]
+        mine = self.held(worker)
+        acks = self.pick(picks[0], mine)
+        gives = self.pick(picks[1], [i for i in mine if i not in acks and not model.live[i].seed])
+        renews = self.pick(picks[2], [i for i in mine if i not in acks and i not in gives])
+        stale = self.pick(picks[3], [i for i in range(1, model.ids + 1) if i not in mine])
+        own_locals = [n for n, holder in model.locals.items() if holder == worker]
+        local_done = [own_locals[i] for i in self.pick(picks[4], list(range(len(own_locals))))]
+        need = min(needs, len(outbox))
+        reasons = ["callback: Error" if i in failed else "" for i in range(len(acks))]
+
+        reply = self.say(
+            worker, want=want, seeds=seeds, ahead=0, locals=[name.encode() for name in local_done],
+            outbox=[(n[0], flags, n.encode(), n.encode(), priority, n.encode()) for n, flags, priority in outbox],
+            acks=[(str(i).encode(), need, reason, "", b"") for i, reason in zip(acks, reasons, strict=True)]
+            + [(str(i).encode(), 0, "", "") for i in stale],
+            gives=[str(i).encode() for i in gives], renew=[str(i).encode() for i in renews],
+        )  # fmt: skip
+
+        verdicts = model.admit(outbox, worker, set(self.workers))
+        assert reply.verdicts == "".join(map(str, verdicts)).encode()
+        for name in local_done:
+            model.locals.pop(name, None)
+        first_full = verdicts.index(2) + 1 if 2 in verdicts else None
+        unacked = acks if first_full is not None and need >= first_full else []
+        assert [int(i) for i in reply.unacked] == unacked
+        assert [int(i) for i in reply.lost] == stale, "a stale acknowledgement must be told, and change nothing"
+        for id_, reason in zip(acks, reasons, strict=True):
+            if id_ not in unacked:
+                del model.live[id_]
+                model.acked.append(id_)
+                model.dead += bool(reason)
+        for id_ in gives:
+            model.live[id_].owner, model.live[id_].ended = None, False
+        for id_ in renews:
+            model.live[id_].ended = False
+        model.reclaim()
+        self.take(worker, reply, want, seeds)
+
+    def take(self, worker: str, reply: Any, want: int, seeds: int) -> None:
+        """Checks what was leased, and notes it."""
+        model = self.model
+        requests = [lease for lease in reply.leases if not lease.payload.startswith(b"seed:")]
+        planted = [lease for lease in reply.leases if lease.payload.startswith(b"seed:")]
+        assert len(requests) <= want
+        for host in "abp":
+            given = [int(lease.id) for lease in requests if lease.host == host]
+            assert given == model.queued(host)[: len(given)], "leased out of order, or what is not queued"
+        if want and any(model.queued(host) for host in "ab"):
+            assert requests, "something could be leased, and nothing was"
+        for lease in requests:
+            entry = model.live[int(lease.id)]
+            assert (entry.payload, entry.host, entry.deliveries) == (lease.payload, lease.host, lease.redeliveries)
+            entry.owner = worker
+            if lease.host == "p":
+                self.paced_starts.append(reply.now + lease.in_ms)
+        expected = model.seeds[:seeds] if not model.full else []
+        assert [lease.payload for lease in planted] == [b"seed:" + seed for seed in expected]
+        for lease in planted:
+            model.ids += 1
+            assert int(lease.id) == model.ids
+            model.live[model.ids] = Entry(lease.payload, "", (0, model.ids), owner=worker, seed=True)
+            model.admitted += 1
+        del model.seeds[: len(expected)]
+
+    @rule(number=workers)
+    def repeat(self, number: int) -> None:
+        """A reply was lost: the worker sends its last message again. Nothing changes."""
+        worker = self.workers[number]
+        fields = self.last[worker]
+        before = self.everything()
+        replies = [self.shard.say(worker, repeat=True, **fields) for _ in range(2)]
+        assert replies[0] == replies[1]
+        assert self.everything() == before
+
+    @rule(picks=choices)
+    def leases_end(self, picks: list[int]) -> None:
+        """Time passes for some leases."""
+        leased = [i for i, entry in self.model.live.items() if entry.owner is not None]
+        for id_ in self.pick(picks, leased):
+            self.client.zadd(f"{self.base}:leases", {str(id_): 1}, xx=True)
+            self.model.live[id_].ended = True
+
+    @rule(number=workers, properly=st.booleans())
+    def worker_goes(self, number: int, properly: bool) -> None:
+        """A worker dies, or says good-bye; another comes."""
+        worker = self.workers[number]
+        if properly:
+            gives = [i for i in self.held(worker) if not self.model.live[i].seed]
+            self.say(worker, gives=[str(i).encode() for i in gives], bye=True)
+            for id_ in gives:
+                self.model.live[id_].owner, self.model.live[id_].ended = None, False
+            self.model.reclaim()
+        else:
+            beat: Any = self.client.hget(f"{self.base}:workers", worker)
+            old = msgpack.unpackb(beat, raw=True)
+            self.client.hset(f"{self.base}:workers", worker, msgpack.packb([1, *old[1:]], use_bin_type=False))
+        self.born += 1
+        self.workers[number] = f"w{self.born}"
+        self.shard.join(f"w{self.born}")
+        self.say(f"w{self.born}")
+        self.model.reclaim()
+
+    @rule(count=st.integers(1, 3))
+    def seeds_come(self, count: int) -> None:
+        for number in range(count):
+            seed = f"{self.model.ids}-{len(self.model.seeds)}-{number}".encode()
+            self.client.rpush(SEED_KEY, seed)
+            self.model.seeds.append(seed)
+
+    # What must hold.
+    def everything(self) -> dict[bytes, Any]:
+        """All of Redis but the clock's own fields."""
+        found: dict[bytes, Any] = {}
+        keys: Any = self.client.keys("*")
+        for key in sorted(keys):
+            found[key] = self.client.dump(key)
+        return found
+
+    @invariant()
+    def redis_holds_what_the_model_holds(self) -> None:
+        model, client, base = self.model, self.client, self.base
+        requests: Any = client.hgetall(f"{base}:requests")
+        assert {int(i): p for i, p in requests.items()} == {i: e.payload for i, e in model.live.items()}
+        leases: Any = client.zrange(f"{base}:leases", 0, -1)
+        owners: Any = client.hgetall(f"{base}:owners")
+        leased = {i: e.owner for i, e in model.live.items() if e.owner is not None}
+        assert sorted(map(int, leases)) == sorted(leased)
+        assert {int(i): o.split(b"\n")[0].decode() for i, o in owners.items()} == leased
+        inflight: Any = client.hgetall(f"{base}:inflight")
+        paced = sum(e.host == "p" and e.owner is not None for e in model.live.values())
+        assert {h: int(n) for h, n in inflight.items()} == ({b"p": paced} if paced else {})
+        assert paced <= PACED_CONCURRENCY
+        ready: Any = client.zrange(f"{base}:ready", 0, -1)
+        for host in "abp":
+            queue: Any = client.zrange(f"{base}:queue:{host}", 0, -1)
+            assert [int(i) for i in queue] == model.queued(host)
+            may_wait = host == "p" and paced >= PACED_CONCURRENCY
+            assert not queue or host.encode() in ready or may_wait, f"host {host} would never be asked again"
+        deliveries: Any = client.hgetall(f"{base}:deliveries")
+        assert {int(i): int(n) for i, n in deliveries.items()} == {
+            i: e.deliveries for i, e in model.live.items() if e.deliveries
+        }
+        assert client.xlen(f"{base}:dead") == model.dead
+        held_locals: Any = client.hgetall(f"{base}:locals")
+        assert {n.decode(): w.decode() for n, w in held_locals.items()} == model.locals
+        assert client.llen(SEED_KEY) == len(model.seeds)
+
+    @invariant()
+    def nothing_is_lost_or_done_twice(self) -> None:
+        model = self.model
+        assert len(model.acked) == len(set(model.acked))
+        given_up = model.admitted - len(model.live) - len(model.acked)
+        assert 0 <= given_up <= model.dead
+
+    @invariant()
+    def the_paced_host_keeps_its_pace(self) -> None:
+        starts = sorted(self.paced_starts)
+        assert all(later - earlier >= PACED_DELAY for earlier, later in pairwise(starts))
+
+    def teardown(self) -> None:
+        """One worker does all that is left, and the run ends with nothing left over."""
+        if not self.last:
+            return
+        for id_, entry in self.model.live.items():
+            if entry.owner is not None:
+                self.client.zadd(f"{self.base}:leases", {str(id_): 1}, xx=True)
+                entry.ended = True
+        start, reply = "want", self.say("w0")
+        for _ in range(400):
+            reply = self.say("w0", want=50, seeds=0 if self.model.full else 10, ahead=100, start=start)
+            start = "done"
+            self.say("w0", acks=[(lease.id, 0, "", "", b"") for lease in reply.leases])
+            if not reply.queued and not reply.leased and not reply.leases:
+                break
+        assert self.client.hlen(f"{self.base}:requests") == 0
+        left: Any = self.client.keys("*")
+        names = {key.decode().removeprefix(f"{self.base}:") for key in left}
+        assert names <= {"meta", "memory", "workers", "replies", "starts", "locals", "dead", "due", "runs", SEED_KEY}
+
+
+def run(client: redis_py.Redis, examples: int, steps: int) -> None:
+    Frontier.client = client
+    run_state_machine_as_test(
+        Frontier,
+        settings=settings(
+            max_examples=examples, stateful_step_count=steps, deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+        ),
+    )  # fmt: skip
+
+
+def test_the_exchange_does_what_the_model_does(redis: redis_py.Redis) -> None:
+    run(redis, examples=40, steps=30)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_exchange_does_what_the_model_does_for_long(redis: redis_py.Redis) -> None:
+    run(redis, examples=600, steps=60)
