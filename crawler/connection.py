@@ -7,8 +7,10 @@ from here gives a command one try; who may try again is decided where the comman
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -49,13 +51,7 @@ def resolve_url(settings: BaseSettings) -> str:
     The embedded server is started or joined by this call, and held until the process ends. ``url``, ``host``, ``port``
     and ``db`` in ``REDIS_PARAMS`` count as the settings of these names, which win. Raises ConfigError, ServerError.
     """
-    params = _raw_params(settings)
-    if url := _strip(settings.get("REDIS_URL")) or _strip(params.get("url")):
-        _check_url(url)
-        return url
-    if host := _strip(settings.get("REDIS_HOST")) or _strip(params.get("host")):
-        return _url_of_host(settings, host, params)
-    return embedded.join(embedded.project_folder())
+    return _own_server(settings) or embedded.join(embedded.project_folder())
 
 
 def sync_client(settings: BaseSettings, **overrides: Any) -> redis.Redis:
@@ -120,6 +116,17 @@ def no_answer(settings: BaseSettings, error: Exception) -> ServerError:
 # Addresses ------------------------------------------------------------------------------------------------------------
 
 
+def _own_server(settings: BaseSettings) -> str:
+    """URL of the server that the settings name, "" if they name none."""
+    params = _raw_params(settings)
+    if url := _strip(settings.get("REDIS_URL")) or _strip(params.get("url")):
+        _check_url(url)
+        return url
+    if host := _strip(settings.get("REDIS_HOST")) or _strip(params.get("host")):
+        return _url_of_host(settings, host, params)
+    return ""
+
+
 def _strip(value: object) -> str:
     return str(value or "").strip()
 
@@ -180,7 +187,10 @@ def _raw_params(settings: BaseSettings) -> dict[str, Any]:
 
 def _client_kwargs(settings: BaseSettings, overrides: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """Arguments of a pool (later ones win: ours, REDIS_PARAMS, the URL, `overrides`)."""
-    url = _parse(resolve_url(settings))
+    own = _own_server(settings)
+    url = _parse(own or resolve_url(settings))
+    if not own:
+        url["connection_class"] = _EmbeddedConnection
     params = {name: value for name, value in _raw_params(settings).items() if name not in _ADDRESS_PARAMS}
     for name in sorted(_OURS.keys() & (params.keys() | url.keys())):
         _warn_once(f"REDIS_PARAMS: {name} is ignored: {_OURS[name]}")
@@ -206,7 +216,37 @@ def _check_kwargs(pool: redis.ConnectionPool | redis.asyncio.ConnectionPool) -> 
         raise ConfigError("REDIS_PARAMS", name[1] if name else "(hidden)", "redis-py has no such argument") from None
 
 
+class _EmbeddedConnection(redis.UnixDomainSocketConnection):
+    """Starts the embedded server again when it is gone with its supervisor (which would have done it)."""
+
+    def _connect(self) -> socket.socket:
+        try:
+            return super()._connect()  # type: ignore[no-untyped-call, no-any-return]
+        except OSError:
+            _start_again()
+            return super()._connect()  # type: ignore[no-untyped-call, no-any-return]
+
+
+class _AsyncEmbeddedConnection(redis.asyncio.UnixDomainSocketConnection):
+    """The same for asyncio; the loop does not wait."""
+
+    async def _connect(self) -> None:
+        try:
+            await super()._connect()  # type: ignore[no-untyped-call]
+        except OSError:
+            await asyncio.to_thread(_start_again)
+            await super()._connect()  # type: ignore[no-untyped-call]
+
+
+def _start_again() -> None:
+    try:
+        embedded.join(embedded.project_folder())
+    except ServerError as error:  # as a client's user expects it
+        raise redis.exceptions.ConnectionError(str(error)) from None
+
+
 _ASYNC_CLASSES: dict[type, type] = {
+    _EmbeddedConnection: _AsyncEmbeddedConnection,
     redis.Connection: redis.asyncio.Connection,
     redis.SSLConnection: redis.asyncio.SSLConnection,
     redis.UnixDomainSocketConnection: redis.asyncio.UnixDomainSocketConnection,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -16,8 +17,9 @@ from typing import Any
 
 import pytest
 import redis as redis_py
+from scrapy.settings import Settings
 
-from crawler import embedded
+from crawler import connection, embedded
 from crawler.errors import ServerError
 from tests.support.project import PROJECT, clean_env
 from tests.support.server import wait_for
@@ -388,3 +390,41 @@ def test_anything_killed_at_any_time(worker: Callable[..., Worker], tmp_path: Pa
     supervisor = supervisor_of(tmp_path)
     last.kill()
     gone(tmp_path, supervisor)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_clients_start_the_server_again_when_its_supervisor_was_killed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scrapy.cfg").touch()
+    monkeypatch.chdir(tmp_path)
+
+    def kill() -> None:
+        server = int((folder_of(tmp_path) / "server.pid").read_text())
+        os.kill(supervisor := supervisor_of(tmp_path), signal.SIGKILL)
+        wait_for(lambda: not alive(server) and not alive(supervisor), "death of server and supervisor")
+
+    def with_sync() -> None:
+        with connection.sync_client(Settings()) as client:
+            client.set("kept", "yes")
+            kill()
+            with contextlib.suppress(redis_py.ConnectionError):  # one try, on a connection that may be broken
+                client.get("kept")
+            assert client.get("kept") == b"yes"
+
+    async def with_asyncio() -> None:
+        client = connection.async_client(Settings())
+        await client.set("kept", "yes")
+        await asyncio.to_thread(kill)
+        with contextlib.suppress(redis_py.ConnectionError):
+            await client.get("kept")
+        try:
+            assert await client.get("kept") == b"yes"
+        finally:
+            await client.aclose()
+
+    try:
+        with_sync() if kind == "sync" else asyncio.run(with_asyncio())
+    finally:
+        embedded.leave(tmp_path)
+    gone(tmp_path)
