@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
+from crawler.frontier.outbox import Span
+
 if TYPE_CHECKING:
     from crawler.frontier.worker import Worker
 
@@ -20,6 +22,7 @@ class StartClaim:
     def __init__(self, worker: Worker, kick: Callable[[], None], over: Callable[[], bool]) -> None:
         self._worker, self._kick, self._over = worker, kick, over
         self._changed = asyncio.Event()
+        self._from = 0
         worker.on_reply = self._changed.set
 
     def release(self) -> None:
@@ -33,6 +36,7 @@ class StartClaim:
             reply = self._worker.reply
             if reply is not None and reply.start in ("yours", "done"):
                 self._worker.start_wish = "hold" if reply.start == "yours" else ""
+                self._from = self._worker.outbox.tail
                 return reply.start == "yours"
             await self._next_reply()
         return False
@@ -49,7 +53,8 @@ class StartClaim:
         self._worker.note_start_request(request)
 
     def done(self) -> None:
-        """``start()`` is exhausted."""
+        """``start()`` is exhausted: to be told once all that it made is safe, requests that only run here included."""
+        self._worker.start_span = Span(self._from, self._worker.outbox.tail)
         self._worker.start_wish = "done"
         self._kick()
 

@@ -17,7 +17,6 @@ from redis.exceptions import (
     BusyLoadingError,
     OutOfMemoryError,
     ReadOnlyError,
-    RedisError,
     ResponseError,
 )
 from redis.exceptions import (
@@ -31,7 +30,7 @@ from crawler.frontier.message import Message, Reply
 
 logger = logging.getLogger(__name__)
 
-_PASSING = (RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, OSError)
+_PASSING = (RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyError, OSError)
 _PASSING_CODES = ("MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "BUSY ")
 _BACKOFF = (0.05, 2.0)  # seconds: first and longest pause between attempts
 _MIN_GAP = 0.005  # seconds between two exchanges, so that the reactor gets its turn
@@ -51,21 +50,20 @@ class Side(Protocol):
 
 
 class Link:
-    """Carries messages for a `side` through `send` (packed message → packed reply) until stopped."""
+    """Carries messages for a `side` through `send` (message, must it spare memory → packed reply) until stopped."""
 
     def __init__(
         self,
         side: Side,
-        send: Callable[[bytes], Awaitable[bytes]],
-        pack: Callable[[Message], bytes],
+        send: Callable[[Message, bool], Awaitable[bytes]],
         on_crash: Callable[[BaseException], None],
     ) -> None:
-        self._side, self._send, self._pack, self._on_crash = side, send, pack, on_crash
+        self._side, self._send, self._on_crash = side, send, on_crash
         self._kick = asyncio.Event()
         self._busy = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._seq = 0
-        self.up = True
+        self.up, self._down_since = True, 0.0
         self.exchanges = 0
         self.observe: Callable[[float], None] = lambda seconds: None
 
@@ -96,7 +94,7 @@ class Link:
             self._seq += 1
             message = self._side.collect(self._seq)
             began = time.perf_counter()
-            data = await self._deliver(self._pack(message))
+            data = await self._deliver(message)
             self.observe(time.perf_counter() - began)
             self.exchanges += 1
             reply = Reply.unpack(data)
@@ -119,27 +117,36 @@ class Link:
             logger.critical("The frontier's exchange failed, the crawl can't go on: %s", error, exc_info=True)
             self._on_crash(error)
 
-    async def _deliver(self, data: bytes) -> bytes:
-        pause, down_since = _BACKOFF[0], 0.0
+    async def _deliver(self, message: Message) -> bytes:
+        pause, sparing = _BACKOFF[0], False
         while True:
             try:
-                reply = await self._send(data)
+                reply = await self._send(message, sparing)
+            except OutOfMemoryError as error:
+                if not sparing:  # refused before it did anything: at once again, without what needs memory
+                    sparing = True
+                    self._is_down(f"is out of memory ({error}): nothing new is queued until there is some")
+                    continue
             except _PASSING as error:
-                if self.up:
-                    self.up, down_since = False, time.monotonic()
-                    logger.error("Redis does not answer (%s): keeping the work at hand and trying again", error)
+                self._is_down(f"does not answer ({error}): keeping the work at hand and trying again")
             except ResponseError as error:
                 if not str(error).startswith(_PASSING_CODES):
                     raise
-                if self.up:
-                    self.up, down_since = False, time.monotonic()
-                    logger.error("Redis refuses work for now (%s): trying again", error)
-            except RedisError:
-                raise
+                self._is_down(f"refuses work for now ({error}): trying again")
             else:
-                if not self.up:
-                    self.up = True
-                    logger.warning("Redis answers again after %.1f s", time.monotonic() - down_since)
+                if not sparing:
+                    self._is_up()
                 return reply
             await asyncio.sleep(pause)
             pause = min(pause * 2, _BACKOFF[1])
+
+    def _is_down(self, what: str) -> None:
+        """Says once that Redis can't do its work."""
+        if self.up:
+            self.up, self._down_since = False, time.monotonic()
+            logger.error("Redis %s", what)
+
+    def _is_up(self) -> None:
+        if not self.up:
+            self.up = True
+            logger.warning("Redis works again after %.1f s", time.monotonic() - self._down_since)

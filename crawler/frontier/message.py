@@ -17,8 +17,9 @@ ADD = 2  # remember its fingerprint
 START = 4  # a start request: once per run, in spite of dont_filter
 LOCAL = 8  # stays in this worker: only the verdict is asked for
 
-# Verdicts, one byte each. SEEN_NOW: seen, but it may become new again, so it must not be remembered here.
-NEW, SEEN, FULL, SEEN_NOW, CAPPED = b"10234"
+# Verdicts, one byte each. SEEN_NOW: seen, but it may become new again, so it must not be remembered here. FULL and
+# LATER: not admitted, nor anything after it.
+NEW, SEEN, FULL, SEEN_NOW, CAPPED, LATER = b"102345"
 
 Admission = tuple[str, int, bytes, bytes, int, bytes]  # host, flags, dedup item, fingerprint, priority, payload
 Health = tuple[str, int, int, int]  # host, 1 fine or 0 failing, how long ago that request started, Retry-After
@@ -52,9 +53,10 @@ class Message:
     bye: bool = False
     held: int = 0
 
-    def pack(self, constants: dict[str, Any]) -> bytes:
-        """The message with the worker's constants (see :class:`~crawler.frontier.link.Policy`) as one msgpack map."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
+    def pack(self, constants: dict[str, Any], drain: bool = False) -> bytes:
+        """The message with the worker's `constants` (:meth:`Policy.constants`) as one msgpack map."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        fields["drain"] = drain
         packed: bytes = msgpack.packb(fields | constants, use_bin_type=False)
         return packed
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from scrapy import Request
 
-from crawler.frontier.message import FULL, LOCAL, NEW, Admission
+from crawler.frontier.message import FULL, LATER, LOCAL, NEW, Admission
 
 
 @dataclass(slots=True)
@@ -66,9 +66,9 @@ class Outbox:
         return [entry.admission for entry in islice(self._entries, limit)]
 
     def confirm(self, verdicts: bytes) -> Iterator[tuple[Entry, int]]:
-        """Takes the oldest entries out, one per verdict, as (entry, verdict). Stops at the first FULL verdict."""
+        """Takes the oldest entries out, one per verdict, as (entry, verdict). Stops at the first FULL or LATER."""
         for verdict in verdicts:
-            if verdict == FULL:
+            if verdict in (FULL, LATER):
                 return
             entry = self._entries.popleft()
             if verdict != NEW:

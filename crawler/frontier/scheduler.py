@@ -180,20 +180,19 @@ class Scheduler(BaseScheduler):
         self.worker = Worker(crawler, spider, self.policy, self.worker_name, self._run.number, admission)
         seed_key, fed = feed_key(spider, crawler.settings)
         stop_polling(crawler, spider)
-        script = Script(((admission.lua + "\n") if admission else _NO_DEDUP) + source("exchange"))
+        text = ((admission.lua + "\n") if admission else _NO_DEDUP) + source("exchange")
+        script, sparing_script = Script("#!lua\n" + text), Script("#!lua flags=allow-oom\n" + text)
         info = f"{platform.node()} {os.getpid()} scrapy={scrapy.__version__}"
         idle = idle_seconds(spider, crawler.settings)
         constants = self.policy.constants(admission.config() if admission else {}, info, fed, idle)
         client, script_keys = self.client, [keys.frontier, keys.dedup, seed_key]
 
-        async def send(data: bytes) -> bytes:
-            reply: bytes = await script(client, script_keys, [data])
+        async def send(message: Message, sparing: bool) -> bytes:
+            carrier = sparing_script if sparing else script
+            reply: bytes = await carrier(client, script_keys, [message.pack(constants, drain=sparing)])
             return reply
 
-        def pack(message: Message) -> bytes:
-            return message.pack(constants)
-
-        self.link = Link(self, send, pack, self._crashed)
+        self.link = Link(self, send, self._crashed)
         self.worker.kick = self.link.kick
         self.start = StartClaim(self.worker, self.link.kick, lambda: self._over or self._closing)
         hooks.install(crawler, self)

@@ -28,7 +28,7 @@ from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
 from crawler.frontier.local import Locals
 from crawler.frontier.message import ADD, CAPPED, FILTER, LOCAL, NEW, SEEN, START, Message, Reply
-from crawler.frontier.outbox import Outbox, Span
+from crawler.frontier.outbox import NOTHING, Outbox, Span
 from crawler.frontier.policy import Policy, host_delays
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Worker:
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
         self._warned: set[str] = set()
-        self.start_wish = ""
+        self.start_wish, self.start_span = "", NOTHING
         self.reply: Reply | None = None
         self.full = self.discarding = self.leaving = False
         self._closing = asyncio.Event()
@@ -271,8 +271,8 @@ class Worker:
         return message
 
     def _start_message(self, batch: int) -> str:
-        """ "done" only together with (or after) the last start request."""
-        if self.start_wish == "done" and len(self.outbox) > batch:
+        """Says "done" only together with (or after) the last that ``start()`` made."""
+        if self.start_wish == "done" and self.outbox.needs(self.start_span, batch) is None:
             return "hold"
         return self.start_wish
 

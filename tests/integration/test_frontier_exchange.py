@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import OutOfMemoryError
 
 from crawler.frontier.message import ADD, FILTER, LOCAL, START
+from tests.support.server import RedisServer
 from tests.support.shard import Shard, admission
 
 
@@ -158,6 +160,35 @@ class TestLeases:
             shard.say(worker)
         shard.put(*"abcdef", worker="one")
         assert [len(shard.take(6, worker)) for worker in ("one", "two", "three")] == [2, 2, 1]
+
+
+class TestOutOfMemory:
+    """A server without memory refuses the script whole; its sparing twin admits nothing and does the rest."""
+
+    def test_nothing_is_half_done(self, redis: Redis) -> None:
+        with RedisServer() as server, server.client() as client:
+            shard = Shard(client)
+            shard.join()
+            shard.put("a", "b", "c")
+            leases = shard.say(want=2, ahead=9).leases
+            client.config_set("maxmemory", "1mb")
+            client.config_set("maxmemory-policy", "noeviction")
+            before = {key: client.dump(key) for key in client.scan_iter()}
+            news: dict[str, Any] = {
+                "outbox": [admission("d")],
+                "acks": [(leases[0].id, 0, "", "", b""), (leases[1].id, 1, "", "", b"")],
+                "want": 9,
+                "ahead": 9,
+            }
+            with pytest.raises(OutOfMemoryError):
+                shard.say(**news)
+            assert {key: client.dump(key) for key in client.scan_iter()} == before
+            reply = shard.say(repeat=True, drain=True, **news)
+            assert (reply.verdicts, reply.unacked) == (b"5", [leases[1].id])
+            assert [lease.payload for lease in reply.leases] == [b"c"]
+            client.config_set("maxmemory", "0")
+            reply = shard.say(outbox=[admission("d")], acks=[(leases[1].id, 1, "", "", b"")])
+            assert (reply.verdicts, reply.unacked, reply.queued) == (b"1", [], 1)
 
 
 class TestForgetting:

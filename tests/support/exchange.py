@@ -40,7 +40,7 @@ class Exchange:
     def __init__(self, client: redis.Redis, base: str = BASE, **constants: Any) -> None:
         self.client, self.base = client, base
         self.constants = CONSTANTS | constants
-        self._exchange = client.register_script(SET_DEDUP + source("exchange"))
+        self._exchange = client.register_script("#!lua\n" + SET_DEDUP + source("exchange"))
         self._join = client.register_script(source("join"))
 
     def join(self, worker: str = "w1", versions: str = "payload=1") -> str:

@@ -53,17 +53,17 @@ class Shard:
             self.run = answer[1]
         return answer
 
-    def say(self, worker: str = "w", *, repeat: bool = False, **fields: Any) -> Reply:
-        """One exchange; `repeat` sends the worker's last number again."""
+    def say(self, worker: str = "w", *, repeat: bool = False, drain: bool = False, **fields: Any) -> Reply:
+        """One exchange; `repeat` sends the worker's last number again, `drain` by the script that spares memory."""
         constants = self.constants | {name: fields.pop(name) for name in list(fields) if name in CONSTANTS}
         seq = self.seqs.get(worker, 0) + (0 if repeat else 1)
         self.seqs[worker] = seq
         message = Message(worker=worker, seq=seq, run=self.run, **fields)
-        text = SET_MEMORY + source("exchange")
+        text = ("#!lua flags=allow-oom\n" if drain else "#!lua\n") + SET_MEMORY + source("exchange")
         keys = (self.keys.frontier, self.keys.dedup, "spider:start_urls")
         self.client.script_load(text)
         sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-        reply: Any = self.client.evalsha(sha, 3, *keys, message.pack(constants))
+        reply: Any = self.client.evalsha(sha, 3, *keys, message.pack(constants, drain))
         return Reply.unpack(reply)
 
     def put(

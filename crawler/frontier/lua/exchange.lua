@@ -8,6 +8,9 @@
 -- Idempotent: `replies` keeps the last number and answer of each worker; a repeated number is answered from there and
 -- changes nothing.  Nothing is written before everything that can fail was checked: a script error leaves half-writes.
 --
+-- A server out of memory refuses a script before it does anything; then the same message comes again by the same text
+-- flagged allow-oom, with `drain` set: nothing is admitted (verdict 5), the rest goes on, so that acks free memory.
+--
 -- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add, dedup_forget and dedup_close.
 -- Keys (all in crawler/keys.py): meta runs ready queue:HOST requests leases owners deliveries inflight due workers
 -- replies starts locals dead hosts pages.  Times are milliseconds of the server's clock.
@@ -122,6 +125,10 @@ end
 
 -- ---------------------------------------------------------------- 1 admit: dedup and push in one step
 local verdicts, first_full, pushed = {}, nil, 0
+if msg.drain and #msg.outbox > 0 then
+  for i = 1, #msg.outbox do verdicts[i] = 5 end
+  first_full = 1
+end
 
 -- What is seen, unless only a worker that died could have run it: then it is new again (1). While that worker lives the
 -- answer may change (3), so nobody may remember it.
@@ -165,7 +172,7 @@ local function order_of(priority, id)
   return -priority * LEVEL + id
 end
 
-if #msg.outbox > 0 then
+if #msg.outbox > 0 and not msg.drain then
   local next_id = redis.call('HINCRBY', meta_key, 'ids', #msg.outbox) - #msg.outbox
   local records, queues = {}, {}
   for i, entry in ipairs(msg.outbox) do
@@ -331,7 +338,7 @@ local function take_seeds(n)
   return {}
 end
 
-if msg.seeds > 0 and state == 'running' and meta.paused ~= '1' and not meta.full then
+if msg.seeds > 0 and not msg.drain and state == 'running' and meta.paused ~= '1' and not meta.full then
   local seeds = take_seeds(msg.seeds)
   if #seeds > 0 then
     local id = redis.call('HINCRBY', meta_key, 'ids', #seeds) - #seeds
