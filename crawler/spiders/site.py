@@ -28,6 +28,8 @@ class SiteSpider(scrapy.Spider):
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         """The page as an item, then its links. What is not HTML has none."""
         yield Page.of(response)
+        if not self.on_site(response.url):  # a start page that redirects
+            self.logger.warning("The start leads to another site: -a start=%s crawls that one", response.url)
         if isinstance(response, HtmlResponse):
             yield from response.follow_all(
                 link for link in self.links.extract_links(response) if self.on_site(link.url)

@@ -90,6 +90,15 @@ def test_site_with_several_starts(redis_url: str, tmp_path: Path) -> None:
     assert {item["url"] for item in items} == {f"{one.url}/x,1", f"{two.url}/"}
 
 
+def test_a_start_that_leads_to_another_site_says_so(redis_url: str, tmp_path: Path) -> None:
+    with Pages({"/": "<a href='/more'>"}, "127.0.0.2") as other, Pages({}) as site:
+        site.pages["/"] = Answer(status=301, headers={"Location": f"{other.url}/"})
+        items, log = crawl(redis_url, tmp_path, "site", "-a", f"start={site.url}/")
+    assert [item["url"] for item in items] == [f"{other.url}/"]
+    assert f"The start leads to another site: -a start={other.url}/ crawls that one" in log
+    assert "/more" not in other.hits
+
+
 @pytest.mark.parametrize("spider", ["site", "sitemap"])
 @pytest.mark.parametrize(
     ("args", "line"),
@@ -136,7 +145,7 @@ def test_user_agent_names_bot_and_contact(redis_url: str, tmp_path: Path) -> Non
 def test_feed_waits_for_seeds_and_takes_them_while_it_works(
     redis: redis_py.Redis, redis_url: str, tmp_path: Path
 ) -> None:
-    env = project_env(redis_url, tmp_path, **FAST, FRONTIER_IDLE="2")
+    env = project_env(redis_url, tmp_path, **FAST)
     pages: dict[str, str | Answer] = {f"/{number}": f"<title>{number}</title>" for number in range(4)}
     with Pages(pages) as site:
         redis.lpush("feed:start_urls", f"{site.url}/0")
@@ -147,6 +156,7 @@ def test_feed_waits_for_seeds_and_takes_them_while_it_works(
         done = run_scrapy(["seed", "feed", f"{site.url}/2", f"{site.url}/3"], env)
         assert done.returncode == 0, done.stderr
         wait_for(lambda: site.hits["/2"] and site.hits["/3"], "the seeds of the command", seconds=30)
+        process.terminate()  # it would wait for more
         assert process.wait(30) == 0
     log = (tmp_path / "log").read_text()
     assert "Traceback" not in log, log
