@@ -68,7 +68,7 @@ def outages(crew: Crew) -> int:
         log = crew.log(name)
         assert "Traceback" not in log, log
         gone += len(re.findall("Redis does not answer", log))
-        back += len(re.findall("Redis answers again after", log))
+        back += len(re.findall("Redis works again after", log))
     assert gone == back
     return gone
 
