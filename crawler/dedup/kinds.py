@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Literal
 
 from crawler.dedup import positions
 from crawler.dedup.admission import LuaAdmission, Module
-from crawler.dedup.sizing import LANE_BITS, MAX_LAYERS, CompactSizing, Sizing
+from crawler.dedup.sizing import LANE_BITS, MAX_LAYERS, CompactSizing, Sizing, minimum_bits
 
 Backend = Literal["bitmap", "native"]
 
@@ -28,8 +29,15 @@ def bitmap(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
 
 
 def native(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
-    """A Bloom filter of the server's own."""
-    return LuaAdmission("native", Module("native", _limits(sizing, growth)), bytes)
+    """A Bloom filter of the server's own.
+
+    It places bits by double hashing. An array of m bits has m²/2 such patterns, and n elements meet a stranger's whole
+    pattern with 2n/m², which in small filters is far more than their error rate; so the first layer is made so large
+    that this is a twentieth of it.
+    """
+    reserve = max(sizing.capacity, math.ceil(40 / (sizing.error * minimum_bits(sizing.error) ** 2)))
+    constants = f'{_limits(sizing, growth)}local RESERVE = "{reserve}"\n'
+    return LuaAdmission("native", Module("native", constants), bytes)
 
 
 def bloom(backend: Backend, sizing: Sizing, *, growth: bool = True) -> LuaAdmission:

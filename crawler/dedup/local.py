@@ -32,6 +32,7 @@ class MemoryBloom:
         self.sizing, self.folder = sizing, folder
         self.count = 0
         self._layers: list[mmap.mmap] = []
+        self._blocks: list[int] = []
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             self._load(folder)
@@ -40,19 +41,20 @@ class MemoryBloom:
         """True if it is new; it is recorded."""
         item = positions.encode(fingerprint, self.sizing.lanes)
         mask = self._mask(item)
-        size = self.sizing.block_bytes
-        for index in range(len(self._layers) - 1, -1, -1):
-            start = positions.block(item, self.sizing.blocks(index)) * size
-            if int.from_bytes(self._layers[index][start : start + size]) & mask == mask:
-                return False
+        if self._find(item, mask):
+            return False
         if self.count >= self.sizing.total_capacity(len(self._layers)):
             self._grow()
         newest = len(self._layers) - 1
-        start = positions.block(item, self.sizing.blocks(newest)) * size
-        layer = self._layers[newest]
-        layer[start : start + size] = (int.from_bytes(layer[start : start + size]) | mask).to_bytes(size)
+        layer, place = self._layers[newest], self._place(item, newest)
+        layer[place] = (int.from_bytes(layer[place]) | mask).to_bytes(self.sizing.block_bytes)
         self.count += 1
         return True
+
+    def has(self, fingerprint: bytes) -> bool:
+        """Whether it was added; records nothing."""
+        item = positions.encode(fingerprint, self.sizing.lanes)
+        return self._find(item, self._mask(item))
 
     def close(self) -> None:
         """Write the counters and release the memory."""
@@ -61,6 +63,15 @@ class MemoryBloom:
         for layer in self._layers:
             layer.close()
         self._layers.clear()
+
+    def _find(self, item: bytes, mask: int) -> bool:
+        return any(
+            int.from_bytes(layer[self._place(item, index)]) & mask == mask for index, layer in enumerate(self._layers)
+        )
+
+    def _place(self, item: bytes, index: int) -> slice:
+        start = positions.block(item, self._blocks[index]) * self.sizing.block_bytes
+        return slice(start, start + self.sizing.block_bytes)
 
     def _mask(self, item: bytes) -> int:
         top = self.sizing.block_bytes * 8 - 1
@@ -72,6 +83,7 @@ class MemoryBloom:
     def _grow(self) -> None:
         index = len(self._layers)
         size = self.sizing.layer_bytes(index)
+        self._blocks.append(self.sizing.blocks(index))
         if self.folder is None:
             self._layers.append(mmap.mmap(-1, size))
             return

@@ -20,7 +20,8 @@ million take seven layers, each of which costs a new page one more read."""
 
 DEFAULT_ERROR = 1e-6
 _LEAST_ERROR = 1e-12
-_LEAST_COMPACT_ERROR = 1e-8
+_LEAST_COMPACT_ERROR = 1e-8  # below it sets would hold so few integers that a plain set is smaller
+_LEAST_NATIVE_ERROR = 1e-8  # below it double hashing would need a first layer of gigabytes
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -35,7 +36,9 @@ def error_rate(settings: BaseSettings, least: float = _LEAST_ERROR) -> float:
     if not 0 < error < 1:
         raise ConfigError("BLOOM_ERROR_RATE", settings.get("BLOOM_ERROR_RATE"), "must be between 0 and 1")
     if error < least:
-        raise ConfigError("BLOOM_ERROR_RATE", settings.get("BLOOM_ERROR_RATE"), f"must be at least {least:g} here")
+        raise ConfigError(
+            "BLOOM_ERROR_RATE", settings.get("BLOOM_ERROR_RATE"), f"must be at least {least:g} for this kind of memory"
+        )
     return error
 
 
@@ -89,7 +92,8 @@ def seconds(text: str, name: str) -> float:
 
 
 def _bloom(settings: BaseSettings, which: kinds.Backend) -> LuaAdmission:
-    sizing = Sizing(capacity(settings), error_rate(settings) / _generations(settings))
+    least = _LEAST_NATIVE_ERROR if which == "native" else _LEAST_ERROR
+    sizing = Sizing(capacity(settings), error_rate(settings, least) / _generations(settings))
     return kinds.bloom(which, sizing, growth=config.flag(settings, "BLOOM_GROWTH", True))
 
 

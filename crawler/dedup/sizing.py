@@ -19,11 +19,12 @@ from functools import cached_property, lru_cache
 LANE_BITS = 96
 MAX_LANES = 32
 MAX_LAYERS = 24
-SEGMENT_BYTES = 16 * 1024 - 64
-"""A layer is cut into keys of at most this size: allocating one costs microseconds, so a call that touches 256 new ones
-stays within a few milliseconds, and it fits its allocator class (2^n bytes plus a header would take 25 % more)."""
+SEGMENT_BYTES = 8 * 1024 - 64
+"""A layer is cut into keys of at most this size (part of the stored layout). Allocating one costs two page faults, so a
+call that touches 256 new ones stays within milliseconds; and it fits its allocator class, where 2^n bytes plus a header
+would take 25 % more."""
 
-_OVERHEAD = 1.23
+_OVERHEAD = 1.21
 """Fewer lanes are faster; the fewest whose layer 0 stays within this factor of the theoretical minimum are taken."""
 
 
@@ -65,7 +66,7 @@ def layer_error(error: float, index: int) -> float:
 
 @lru_cache(maxsize=64)
 def choose_lanes(error: float) -> int:
-    """The fewest lanes whose first layer needs at most 1.23 times the theoretical bits; the thriftiest if none does."""
+    """The fewest lanes whose first layer needs at most 1.21 times the theoretical bits; the thriftiest if none does."""
 
     def bits(lanes: int) -> float:
         return lanes * LANE_BITS / block_load(layer_error(error, 0), lanes)

@@ -11,6 +11,7 @@ from crawler.dedup.sizing import (
     LANE_BITS,
     MAX_LAYERS,
     SEGMENT_BYTES,
+    CompactSizing,
     Sizing,
     block_error,
     block_load,
@@ -91,8 +92,17 @@ def test_nonsense_is_refused(capacity: int, error: float) -> None:
 
 
 def test_sizes_are_a_stored_format() -> None:
-    """A filter's blocks are computed where it is created and stored; these must not drift between versions."""
-    assert {error: Sizing(1, error).lanes for error in ERRORS} == {
-        0.1: 4, 1e-2: 6, 1e-3: 8, 1e-4: 10, 1e-5: 13, 1e-6: 15, 1e-7: 18,
-    }  # fmt: skip
-    assert [Sizing(1_000_000, 1e-6).blocks(index) for index in range(4)] == [24438, 54363, 116212, 244052]
+    """Stored filters are read with these: another value needs another layout version."""
+    lanes = {error: Sizing(1, error).lanes for error in ERRORS}
+    assert list(lanes.values()) == [4, 7, 8, 11, 13, 16, 19]
+    assert [Sizing(1, error).slots for error in (1e-2, 1e-4, 1e-6)] == [96, 61, 42]
+    assert [Sizing(1_000_000, 1e-6).blocks(index) for index in range(4)] == [22518, 49851, 106242, 222656]
+
+
+@pytest.mark.parametrize("error", [1e-4, 1e-6, 1e-7])
+@pytest.mark.parametrize("index", [0, 3, 8])
+def test_compact_sets_keep_the_error_and_the_cheap_encoding(error: float, index: int) -> None:
+    sizing = CompactSizing(1_000_000, error)
+    assert sizing.load(index) / 2**32 <= layer_error(error, index)
+    assert sizing.load(index) + 5 * sizing.load(index) ** 0.5 < 512
+    assert sizing.sets(index) * sizing.load(index) >= 1_000_000 << index

@@ -12,7 +12,7 @@
 local state, problem = dedup_open(KEYS[1], cmsgpack.unpack(ARGV[1]))
 if not state then return redis.error_reply("DEDUP " .. problem) end
 local operation, items = ARGV[2], cmsgpack.unpack(ARGV[3])
-local letters = { [1] = "1", [0] = "0", [-1] = "F", [true] = "1", [false] = "0" }
+local letters = { [1] = "1", [0] = "0", [-1] = "F" }
 local answers = {}
 if operation == "fold" then
   local left = dedup_fold(state, items)

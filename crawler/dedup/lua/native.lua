@@ -1,6 +1,7 @@
 -- A Bloom filter of the server's own (BF.*: Redis 8, valkey-bloom, RedisBloom), which grows by itself.
 --
--- Constants in front: ERROR (text), CAPACITY elements of the first layer, LIMIT elements in all, 0: no limit
+-- Constants in front: ERROR (text), CAPACITY elements as configured, RESERVE elements of the first layer, LIMIT elements
+--   in all, 0: no limit
 -- Metadata:  error_rate, capacity, count
 -- Key:       BASE:dedup:ID:filter  the server's filter; the item is the fingerprint
 
@@ -18,7 +19,7 @@ local function open(base, _, expires)
 end
 
 local function create(state)
-  call("BF.RESERVE", state.key, ERROR, text(state.capacity), "EXPANSION", "2")
+  call("BF.RESERVE", state.key, ERROR, RESERVE, "EXPANSION", "2")
   expire(state, state.key)
   state.missing = false
 end
