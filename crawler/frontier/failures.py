@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
+from scrapy.spiders import CrawlSpider
 from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
@@ -31,12 +32,13 @@ class FailureReasons:
         self._allow_all = settings.getbool("HTTPERROR_ALLOW_ALL")
         self._allowed = {int(code) for code in settings.getlist("HTTPERROR_ALLOWED_CODES")}
         self._allowed |= set(getattr(spider, "handle_httpstatus_list", ()))
+        self._spider = spider
 
     def of(self, request: Request, result: Response | Failure) -> str:
         """The reason, or "" for a success, a request refused on purpose, or one whose errback takes care."""
         if isinstance(result, Response):
             return self._of_response(request, result)
-        if request.errback is not None or isinstance(result.value, IgnoreRequest):
+        if self._takes_care(request) or isinstance(result.value, IgnoreRequest):
             return ""
         assert result.value is not None
         return describe("download", result.value)
@@ -45,8 +47,15 @@ class FailureReasons:
         """A status worth a retry that is still there after all retries; no other status is a failure."""
         if response.status not in self._retried or self._allow_all or response.status in self._allowed:
             return ""
-        if request.meta.get("handle_httpstatus_all") or request.errback is not None:
+        if request.meta.get("handle_httpstatus_all") or self._takes_care(request):
             return ""
         if response.status in request.meta.get("handle_httpstatus_list", ()):
             return ""
         return f"download: HTTP status {response.status} after all retries"
+
+    def _takes_care(self, request: Request) -> bool:
+        """Whether an errback of the author's gets the failure; CrawlSpider gives one of its own to every link."""
+        if isinstance(self._spider, CrawlSpider) and request.errback == self._spider._errback:
+            rule = dict(enumerate(self._spider._rules)).get(request.meta.get("rule", -1))
+            return rule is not None and rule.errback is not None
+        return request.errback is not None

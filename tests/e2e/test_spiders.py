@@ -53,6 +53,21 @@ def test_books(redis_url: str, tmp_path: Path) -> None:
     assert set(site.hits) == {*pages, "/robots.txt"}
 
 
+def test_what_a_rule_s_link_failed_with_is_kept(redis_url: str, tmp_path: Path) -> None:
+    """CrawlSpider gives each link an errback that does nothing: the failure is still a dead letter."""
+    pages = books_site(books=3)
+    pages["/catalogue/book-0_0/index.html"] = Answer("broken", status=500)
+    pages["/catalogue/book-1_1/index.html"] = "<html>another layout</html>"
+    env = project_env(redis_url, tmp_path, **FAST)
+    with Pages(pages) as site:
+        done = run_scrapy(["crawl", "books", "-a", f"start={site.url}/"], env)
+    assert done.returncode == 0, done.stderr
+    dead = run_scrapy(["frontier", "dead", "books"], env).stdout
+    assert "download: HTTP status 500 after all retries" in dead
+    assert "callback: ValueError: could not convert string to float: ''" in dead
+    assert len((tmp_path / "items" / "books" / "w1.jsonl").read_text().splitlines()) == 1
+
+
 SITE: dict[str, str | Answer] = {
     "/": """<html><head><title> Start </title></head><body>
         <a href="/a">a</a> <a href="b?x=1&y=2">b</a> <a href="#top">top</a> <a href="/paper">no extension</a>
