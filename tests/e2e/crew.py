@@ -61,19 +61,20 @@ class Crew:
 
     def until(self, condition: Callable[[], object], what: str, seconds: float = 60) -> None:
         """Waits for `condition`; fails at once when no worker is left to bring it about."""
-        wait_for(lambda: condition() or not self._running(), what, seconds)
+        wait_for(lambda: condition() or not self.running(), what, seconds)
         assert condition(), f"all workers ended before: {what}\n{self._tails()}"
 
     def finish(self, seconds: float = 60) -> None:
         """Waits until all workers ended by themselves; those not killed must end with exit code 0."""
         deadline = time.monotonic() + seconds
-        while running := self._running():
+        while running := self.running():
             assert time.monotonic() < deadline, f"{running} did not end within {seconds} s\n{self._tails()}"
             time.sleep(0.05)
         codes = {name: worker.returncode for name, worker in self.workers.items() if worker.returncode != -9}
         assert set(codes.values()) <= {0}, f"{codes}\n{self._tails()}"
 
-    def _running(self) -> list[str]:
+    def running(self) -> list[str]:
+        """Names of the workers that have not ended."""
         for name, worker in self.workers.items():
             if worker.poll() is not None:
                 self.ended.setdefault(name, time.time())
