@@ -19,7 +19,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
 
 from crawler import config
-from crawler.frontier import Scheduler
+from crawler.frontier.scheduler import shared_scheduler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -89,15 +89,15 @@ class RobotsCache:
 
     @property
     def _client(self) -> Redis | None:
-        scheduler = self._crawler.engine.scheduler
-        return scheduler.client if isinstance(scheduler, Scheduler) else None
+        scheduler = shared_scheduler(self._crawler)
+        return None if scheduler is None else scheduler.client
 
     def _key(self, request: Request) -> str | None:
         """The cache key of a request that Scrapy's robots.txt middleware made, else None."""
         url = urlparse_cached(request)
         if url.path != "/robots.txt" or not request.meta.get("dont_obey_robotstxt"):
             return None
-        scheduler = self._crawler.engine.scheduler
-        if not isinstance(scheduler, Scheduler) or scheduler.client is None:
+        scheduler = shared_scheduler(self._crawler)
+        if scheduler is None or scheduler.client is None:
             return None
         return f"{scheduler.base}:robots:{url.scheme}://{url.netloc}"

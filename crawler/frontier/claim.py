@@ -50,7 +50,7 @@ class StartClaim:
 
     def note(self, request: Request) -> None:
         """The request comes from ``start()`` itself, not from a redirect or retry that inherited its meta."""
-        self._worker.note_start_request(request)
+        self._worker.admissions.note_start_request(request)
 
     def done(self) -> None:
         """``start()`` is exhausted: to be told once all that it made is safe, requests that only run here included."""

@@ -16,7 +16,7 @@ from scrapy.http import Response
 
 from crawler.frontier.hosts import retry_after
 from crawler.frontier.payload import host_of
-from crawler.frontier.scheduler import Scheduler
+from crawler.frontier.scheduler import shared_scheduler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,8 +43,8 @@ class Politeness:
 
     @property
     def _worker(self) -> Worker | None:
-        scheduler = self._crawler.engine.scheduler
-        return scheduler.worker if isinstance(scheduler, Scheduler) else None
+        scheduler = shared_scheduler(self._crawler)
+        return None if scheduler is None else scheduler.worker
 
     async def process_request(self, request: Request) -> None:
         """Waits until the host may be asked. Raises IgnoreRequest when the worker closes meanwhile."""

@@ -22,7 +22,6 @@ from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.internet.defer import Deferred
 
 from crawler import config, connection
@@ -32,6 +31,7 @@ from crawler.frontier import hooks, payload
 from crawler.frontier.claim import StartClaim
 from crawler.frontier.fed import feed_key, idle_seconds, stop_polling
 from crawler.frontier.link import Link
+from crawler.frontier.memory import NO_DEDUP, Memory
 from crawler.frontier.message import Message
 from crawler.frontier.policy import Policy
 from crawler.frontier.runs import Run, Runs
@@ -50,6 +50,11 @@ logger = logging.getLogger(__name__)
 # Close reasons that mean the crawl did not do its work.
 FAILED_REASONS = frozenset({"bloom_full", "frontier_lost", "frontier_error", "start_error"})
 _CLOSE_SECONDS = 5.0  # to say the last things before the process ends
+_GONE = (RedisConnectionError, RedisTimeoutError, ConnectionError)
+_FULL = (
+    "The Bloom filter is full (BLOOM_CAPACITY={}) and BLOOM_GROWTH=0: nothing new is admitted, nothing is lost; "
+    "raise BLOOM_CAPACITY or set BLOOM_GROWTH=1 and start again to go on"
+)
 
 
 class Scheduler(BaseScheduler):
@@ -63,7 +68,7 @@ class Scheduler(BaseScheduler):
         self.link: Link | None = None
         self.start: StartClaim | None = None
         self.client: Redis | None = None
-        self._dupefilter: Any = None
+        self._memory: Memory | None = None
         self._keys: Keys | None = None
         self._run: Run | None = None
         self._runs: Runs | None = None
@@ -78,7 +83,7 @@ class Scheduler(BaseScheduler):
         name = config.text(crawler.settings, "WORKER_NAME", f"{platform.node()}-{os.getpid()}")
         return cls(crawler, policy, name)
 
-    # What scrapy calls.
+    # What Scrapy calls.
     def open(self, spider: Spider) -> Deferred[None]:
         """Joins the crawl; fires when the first exchange was answered. Errors: CrawlerError, each one line."""
         return deferred_from_coro(self._open(spider))
@@ -94,9 +99,10 @@ class Scheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         """False for a trap, or what is known here to be seen; else True, and a later verdict "seen" is signalled."""
         assert self.worker is not None
-        if not request.dont_filter and (self._trapped(request) or self._seen_in_python(request)):
+        assert self._memory is not None
+        if not request.dont_filter and (self._trapped(request) or self._memory.seen(request)):
             return False
-        return self.worker.enqueue(request)
+        return self.worker.admissions.enqueue(request)
 
     def next_request(self) -> Request | None:
         """A leased request that may start now, or None."""
@@ -109,32 +115,19 @@ class Scheduler(BaseScheduler):
         await asyncio.to_thread(connection.check, settings)
         self._keys = keys = Keys.from_settings(settings, spider.name)
         self.client = connection.async_client(settings)
-        self._dupefilter = build_from_crawler(load_object(settings["DUPEFILTER_CLASS"]), self.crawler)
-        shared_memory = hasattr(self._dupefilter, "admission")
+        self._memory = Memory(self.crawler, keys.dedup)
         try:
             self._run = await self._join(keys)
             if self._run.finished:
                 raise CloseSpider("run_finished")
-            if shared_memory:
-                await self._in_thread("prepare", keys.dedup)
-            elif hasattr(self._dupefilter, "open"):
-                self._dupefilter.open()
-        except (
-            RedisConnectionError,
-            RedisTimeoutError,
-            ConnectionError,
-        ) as error:  # it went away between two questions
+            await self._memory.open()
+        except _GONE as error:  # between two questions
             await self.client.aclose()
             raise connection.no_answer(settings, error) from None
         except BaseException:
             await self.client.aclose()
             raise
-        if not shared_memory:
-            logger.warning(
-                "%s answers in Python, one request at a time, before the frontier queues: it may block, and what it "
-                "has seen is lost if this worker dies before it is queued", settings["DUPEFILTER_CLASS"],
-            )  # fmt: skip
-        self._begin(spider, keys, self._dupefilter.admission(keys.dedup) if shared_memory else None)
+        self._begin(spider, keys, self._memory.admission())
         assert self.link is not None
         try:
             await self.link.exchange()
@@ -153,23 +146,8 @@ class Scheduler(BaseScheduler):
         versions = f"payload={payload.VERSION} fingerprint={FINGERPRINT_VERSION}"
         self._runs = Runs(self.client, keys.frontier, self.worker_name, versions)
         empty = self.policy.flush or not self.policy.persist
-        return await self._runs.join(self.policy.run, empty, self._clear)
-
-    async def _clear(self) -> None:
-        assert self._keys is not None
-        await self._in_thread("clear", self._keys.dedup)
-
-    async def _in_thread(self, method: str, base: str) -> None:
-        """Calls a blocking method of the dupefilter beside the reactor."""
-        function = getattr(self._dupefilter, method, None)
-        if function is None:
-            return
-
-        def call() -> None:
-            with connection.sync_client(self.crawler.settings) as client:
-                function(client, base)
-
-        await asyncio.to_thread(call)
+        assert self._memory is not None
+        return await self._runs.join(self.policy.run, empty, self._memory.clear)
 
     def _begin(self, spider: Spider, keys: Keys, admission: Any) -> None:
         """Builds the worker and its link, and listens to the engine."""
@@ -180,7 +158,7 @@ class Scheduler(BaseScheduler):
         self.worker = Worker(crawler, spider, self.policy, self.worker_name, self._run.number, admission)
         seed_key, fed = feed_key(spider, crawler.settings)
         stop_polling(crawler, spider)
-        text = ((admission.lua + "\n") if admission else _NO_DEDUP) + source("exchange")
+        text = (admission.lua if admission else NO_DEDUP) + "\n" + source("exchange")
         script, sparing_script = Script("#!lua\n" + text), Script("#!lua flags=allow-oom\n" + text)
         info = f"{platform.node()} {os.getpid()} scrapy={scrapy.__version__}"
         idle = idle_seconds(spider, crawler.settings)
@@ -193,7 +171,7 @@ class Scheduler(BaseScheduler):
             return reply
 
         self.link = Link(self, send, self._crashed)
-        self.worker.kick = self.link.kick
+        self.worker.kick = self.worker.admissions.kick = self.link.kick
         self.start = StartClaim(self.worker, self.link.kick, lambda: self._over or self._closing)
         hooks.install(crawler, self)
         crawler.signals.connect(self.worker.on_spider_error, signal=signals.spider_error)
@@ -217,13 +195,6 @@ class Scheduler(BaseScheduler):
         self.crawler.stats.inc_value(f"frontier/dropped/{REPEATED}")
         return True
 
-    def _seen_in_python(self, request: Request) -> bool:
-        """A dupefilter without an admission script is asked here, as Scrapy's own scheduler does."""
-        if hasattr(self._dupefilter, "admission") or not self._dupefilter.request_seen(request):
-            return False
-        self._dupefilter.log(request, self.crawler.spider)
-        return True
-
     # The exchange's side.
     def collect(self, seq: int) -> Message:
         """See :class:`crawler.frontier.link.Side`."""
@@ -240,7 +211,8 @@ class Scheduler(BaseScheduler):
             self._over = reply.state == "finished"  # an idle handler may have begun it again
         if self._over and self.start is not None:
             self.start.release()
-        if (self.worker.full or reply.state == "full") and not self.worker.ledger.running and not reply.queued:
+        drained = self.worker.admissions.full and not reply.queued
+        if (drained or reply.state == "full") and not self.worker.ledger.running:
             self._end("bloom_full", _FULL.format(self.crawler.settings.get("BLOOM_CAPACITY")))
         self._wake_engine()
 
@@ -295,7 +267,7 @@ class Scheduler(BaseScheduler):
                 worker.ledger.running,
                 self.policy.grace,
             )
-        worker.discarding = True
+        worker.admissions.discarding = True
         worker.ledger.give_running()
         hooks.abandon(self.crawler)
         asyncio.get_running_loop().call_later(0.5, hooks.abandon_scraper, self.crawler)
@@ -314,8 +286,8 @@ class Scheduler(BaseScheduler):
             )
         client, self.client = self.client, None
         await client.aclose()
-        if hasattr(self._dupefilter, "close"):
-            self._dupefilter.close(reason)
+        if self._memory is not None:
+            self._memory.close(reason)
 
     async def _say_goodbye(self) -> None:
         assert self.link is not None
@@ -323,29 +295,20 @@ class Scheduler(BaseScheduler):
         await self.link.stop()
         worker = self.worker
         self.closing()
-        while len(worker.outbox) and not worker.full and (await self.link.exchange()).state != "lost":
+        while len(worker.outbox) and not worker.admissions.full and (await self.link.exchange()).state != "lost":
             pass
         await self.link.exchange()  # acknowledges what waited for the last of the outbox
         worker.ledger.give_everything()
         worker.leaving = True
         last = await self.link.exchange()
-        if last.state == "finished" and not self.policy.persist and self._runs is not None and self._run is not None:
-            await self._runs.retire(self._run, self._clear)
+        if last.state == "finished" and not self.policy.persist:
+            assert self._runs is not None
+            assert self._run is not None
+            assert self._memory is not None
+            await self._runs.retire(self._run, self._memory.clear)
 
 
 def shared_scheduler(crawler: Crawler) -> Scheduler | None:
     """The crawler's scheduler if it is the shared frontier (``isinstance`` says yes to every scheduler of Scrapy's)."""
     found = crawler.engine.scheduler
     return found if Scheduler in type(found).__mro__ else None  # type: ignore[return-value]
-
-
-_FULL = (
-    "The Bloom filter is full (BLOOM_CAPACITY={}) and BLOOM_GROWTH=0: nothing new is admitted, nothing is lost; "
-    "raise BLOOM_CAPACITY or set BLOOM_GROWTH=1 and start again to go on"
-)
-_NO_DEDUP = """
-local function dedup_open() return {epoch = ''} end
-local function dedup_add() return 1 end
-local function dedup_forget() return -1 end
-local function dedup_close() end
-"""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ SCHEMES = ("http", "https", "ftp", "s3")  # not file: or data:, which would read
 _EXAMPLE = 'a seed is a URL (https://example.com/) or a JSON object ({"url": "https://example.com/"})'
 _STRING, _OBJECT = "a string", "an object"
 _METHODS = ("callback", "errback")
+_USUAL = re.compile(r"https?://[A-Za-z0-9.-]*[A-Za-z0-9](:[0-9]{1,4})?(?:[/?#]|$)")  # needs no closer look
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {  # key → (JSON types, their name in messages)
     "url": ((str,), _STRING),
     "method": ((str,), _STRING),
@@ -109,6 +111,8 @@ def _parse_object(text: str, spider_class: type[Spider]) -> dict[str, Any]:
 
 
 def _check_url(url: str) -> None:
+    if _USUAL.match(url):
+        return
     try:
         parts = urlsplit(url)
         _ = parts.port

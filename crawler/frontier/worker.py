@@ -1,7 +1,6 @@
 """What one worker knows and does between Scrapy's engine and the exchange: it fills messages and takes replies.
 
-Nothing here blocks, and nothing that the engine calls raises: an exception in ``enqueue_request`` would kill the task
-that carries a callback's output, and a hundred of those hang a worker for ever.
+Nothing here blocks, and nothing that the engine calls raises.
 """
 
 from __future__ import annotations
@@ -9,26 +8,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from crawler import config
-from crawler.dedup.known import KnownSeen
-from crawler.dedup.options import memory_size
 from crawler.feeds import flush_feeds
 from crawler.frontier import payload, seeds
+from crawler.frontier.admissions import Admissions, Admitter
 from crawler.frontier.appetite import Appetite
 from crawler.frontier.failures import FailureReasons, describe
 from crawler.frontier.hosts import HostNews
 from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
-from crawler.frontier.local import Locals
-from crawler.frontier.message import ADD, CAPPED, FILTER, LOCAL, NEW, SEEN, START, Message, Reply
-from crawler.frontier.outbox import NOTHING, Outbox, Span
+from crawler.frontier.message import ADD, Message, Reply
+from crawler.frontier.outbox import NOTHING, Span
 from crawler.frontier.policy import Policy, host_delays
 
 if TYPE_CHECKING:
@@ -39,17 +35,9 @@ logger = logging.getLogger(__name__)
 
 SEED = b"seed:"  # a payload that is a seed, as it stood in the seed key
 _BATCH = 256  # admissions per exchange: bounds the time the server is held
-_HURRY = 64  # admissions that are worth an exchange at once
 _SEEDS_AHEAD = 1000  # seeds are taken while fewer requests than this are queued
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
 _AHEAD = 0.05  # seconds before a host is due that it is asked for
-
-
-class Admitter(Protocol):
-    """The dupefilter's half of an admission."""
-
-    def encode(self, fingerprint: bytes) -> bytes:
-        """What travels for this fingerprint."""
 
 
 class Worker:
@@ -59,81 +47,37 @@ class Worker:
         self, crawler: Crawler, spider: Spider, policy: Policy, name: str, run: str, admitter: Admitter | None
     ) -> None:
         self._crawler, self._spider, self._policy = crawler, spider, policy
-        self.name, self._run, self._admitter = name, run, admitter
+        self.name, self._run = name, run
         assert crawler.stats is not None
         self._stats = crawler.stats
-        self._fingerprinter = crawler.request_fingerprinter
         self._clock = asyncio.get_running_loop().time
-        self.outbox, self.ledger, self.locals = Outbox(), Ledger(), Locals()
+        self.admissions = Admissions(crawler, spider, admitter)
+        self.outbox, self.locals = self.admissions.outbox, self.admissions.locals
+        self.ledger = Ledger()
         self.inbox: Inbox[Held] = Inbox(self._clock)
-        self._known = KnownSeen(memory_size(crawler.settings) if admitter else 0)
         self._forget_failed = config.flag(crawler.settings, "DEDUP_FORGET_FAILED", False)
         self._failures = FailureReasons(crawler.settings, spider)
         delay, delays = host_delays(crawler.settings)
         self.hosts = HostNews(delay, delays, self._clock)
-        self._start_requests: WeakSet[Request] = WeakSet()
         self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
         self._renewed = self._clock()
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
-        self._warned: set[str] = set()
         self.start_wish, self.start_span = "", NOTHING
         self.reply: Reply | None = None
-        self.full = self.discarding = self.leaving = False
+        self.leaving = False
         self._closing = asyncio.Event()
         self.on_reply: Callable[[], None] = lambda: None
         self.kick: Callable[[], None] = lambda: None
-        self.debug_dupes = crawler.settings.getbool("DUPEFILTER_DEBUG")
 
     # From the engine.
-    def enqueue(self, request: Request, remember: int = 0) -> bool:
-        """Puts a request on its way to the frontier; False when it is known here to be seen.
-
-        ADD in `remember` marks it as seen in spite of ``dont_filter``. Never raises, never blocks.
-        """
-        if self.discarding:
-            return True
-        if request in self._start_requests:
-            self._start_requests.discard(request)
-            remember = START | ADD
-        try:
-            queued = self._add(request, remember)
-        except Exception as error:
-            self._stats.inc_value("frontier/enqueue_errors")
-            logger.exception("Request not queued: %s (%s)", request, describe("enqueue", error))
-            return False
-        if len(self.outbox) >= _HURRY or not len(self.inbox):
-            self.kick()
-        return queued
-
-    def _add(self, request: Request, remember: int) -> bool:
-        flags = remember if request.dont_filter else remember | FILTER | ADD
-        if request.dont_filter and request.meta.get("redirect_times"):
-            flags |= ADD  # the page that a start request led to counts as seen, like any other
-        fingerprint = self._fingerprinter.fingerprint(request) if flags else b""
-        if flags == FILTER | ADD and self._known.seen(fingerprint):
-            self._stats.inc_value("dupefilter/filtered")
-            self._log_duplicate(request)
-            return False
-        data = b""
-        try:
-            data = payload.encode(request, self._spider)
-        except payload.Unserialisable as error:
-            flags |= LOCAL
-            fingerprint = fingerprint or self._fingerprinter.fingerprint(request)
-            self._stats.inc_value("scheduler/unserializable")
-            self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
-        item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
-        self.outbox.add((payload.host_of(request), flags, item, fingerprint, request.priority, data), request)
-        return True
-
     def next_request(self) -> Request | None:
         """The next request that may start now. Never raises, never blocks."""
         if self._closing.is_set() or (self.reply is not None and self.reply.paused):
             return None
         request = self.locals.take(self.outbox.tail)
         # A kill must not cost more than CONCURRENT_REQUESTS pages: first the acks, then new ones.
-        while request is None and (self.full or self.ledger.at_risk < self._policy.capacity):
+        while request is None and (self.admissions.full or self.ledger.at_risk < self._policy.capacity):
             held = self.inbox.take(self._appetite.may_start)
             if held is None:
                 break
@@ -176,8 +120,8 @@ class Worker:
             self.hosts.spared(held.lease.host)
         if held.reason:
             held.url = request.url
-            if self._forget_failed and self._admitter is not None:
-                held.forget = self._admitter.encode(self._fingerprinter.fingerprint(request))
+            if self._forget_failed:
+                held.forget = self.admissions.item_of(request)
             self._stats.inc_value("frontier/failed")
         if self.ledger.unsettled >= self._ack_in_time or not self.ledger.running:
             self.kick()
@@ -240,17 +184,13 @@ class Worker:
         self._closing.set()
         self.ledger.give(self.inbox.clear())
 
-    def note_start_request(self, request: Request) -> None:
-        """The request comes from ``start()`` itself."""
-        self._start_requests.add(request)
-
     # The exchange.
     def collect(self, seq: int) -> Message:
         """Everything the frontier should hear now."""
-        batch = [] if self.full else self.outbox.batch(_BATCH)
+        batch = [] if self.admissions.full else self.outbox.batch(_BATCH)
         local_done = self.locals.settled(self.outbox)
         message = Message(
-            worker=self.name, seq=seq, run=self._run, outbox=batch, locals=local_done, full=self.full,
+            worker=self.name, seq=seq, run=self._run, outbox=batch, locals=local_done, full=self.admissions.full,
             bye=self.leaving, acks=self.ledger.acks(self.outbox, len(batch)), gives=self.ledger.gives(),
             held=len(self.ledger),
         )  # fmt: skip
@@ -263,7 +203,7 @@ class Worker:
         self.hosts.drain(message)
         message.start = self._start_message(len(batch))
         self._appetite.measure()
-        if not (self._closing.is_set() or (self.full and len(self.outbox) > _BATCH)):
+        if not (self._closing.is_set() or (self.admissions.full and len(self.outbox) > _BATCH)):
             message.want, message.skip = self._appetite.wanted, self._appetite.enough()
             message.ahead = self._appetite.ahead
             message.seeds = self._wanted_seeds()
@@ -282,8 +222,8 @@ class Worker:
 
     def apply(self, message: Message, reply: Reply) -> None:
         """Takes the frontier's answer to `message`."""
-        self._known.sync((self._run, reply.epoch))
-        self._confirm(reply.verdicts)
+        self.admissions.known.sync((self._run, reply.epoch))
+        self.admissions.confirm(reply.verdicts)
         unacked = set(reply.unacked)
         self.ledger.settled((ack[0] for ack in message.acks if ack[0] not in unacked), message.gives)
         if reply.lost and (lost := self.ledger.lose(reply.lost)):
@@ -305,43 +245,12 @@ class Worker:
             self.start_wish = ""
         self.on_reply()
 
-    def _confirm(self, verdicts: bytes) -> None:
-        if not verdicts:
-            return
-        enqueued = seen = 0
-        for entry, verdict in self.outbox.confirm(verdicts):
-            if verdict in (NEW, SEEN) and entry.admission[1] & ADD:
-                self._known.add(entry.admission[3])
-            if verdict == NEW:
-                enqueued += 1
-                if entry.local:
-                    self.locals.admit(entry)
-                continue
-            if verdict == CAPPED:
-                self._stats.inc_value("frontier/dropped/host_max_pages")
-            else:
-                seen += 1
-            self._drop(entry.request)
-        if enqueued:
-            self._stats.inc_value("scheduler/enqueued", enqueued)
-        if seen:
-            self._stats.inc_value("dupefilter/filtered", seen)
-        self.full = self.full or b"2" in verdicts
-
-    def _log_duplicate(self, request: Request) -> None:
-        if self.debug_dupes:
-            logger.debug("Filtered duplicate request: %s", request, extra={"spider": self._spider})
-
-    def _drop(self, request: Request) -> None:
-        self._log_duplicate(request)
-        self._crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self._spider)
-
     def _plant(self, held: Held) -> None:
         """A seed becomes requests; it is done when they are in the frontier."""
         start = self.outbox.tail
         try:
             for request in seeds.requests_from_seed(held.lease.payload[len(SEED) :], self._spider):
-                self.enqueue(request, ADD)
+                self.admissions.enqueue(request, ADD)
         except seeds.SeedError as error:
             logger.error("A seed goes to the dead letters: %s", error)
             self._fail(held, f"seed: {error}")
@@ -356,15 +265,9 @@ class Worker:
         hungry = self._appetite.hungry and not reply.paused
         if hungry and (self._rich or len(self.outbox)):
             return 0.0
-        if len(self.outbox) >= _HURRY:
+        if self.admissions.urgent:
             return 0.0
         pause = _TICK if len(self.outbox) or self.ledger.unsettled or len(self.locals) else _IDLE
         if hungry and reply.next_due >= 0:
             pause = min(pause, max(0.005, reply.next_due / 1000 - _AHEAD))
         return pause
-
-    def _warn_once(self, text: str) -> None:
-        kind = text.rsplit(": ", maxsplit=1)[-1]
-        if kind not in self._warned and len(self._warned) < 20:
-            self._warned.add(kind)
-            logger.warning("%s (further ones are only counted: scheduler/unserializable)", text)

@@ -338,7 +338,7 @@ local function take_seeds(n)
   return {}
 end
 
-if msg.seeds > 0 and not msg.drain and state == 'running' and meta.paused ~= '1' and not meta.full then
+if msg.seeds > 0 and not msg.drain and state == 'running' and meta.paused ~= '1' and not meta.full and not first_full then
   local seeds = take_seeds(msg.seeds)
   if #seeds > 0 then
     local id = redis.call('HINCRBY', meta_key, 'ids', #seeds) - #seeds

@@ -1,0 +1,147 @@
+"""Requests on their way in: from the spider to the outbox, and the verdicts back to Scrapy's stats and signals.
+
+Nothing that Scrapy calls here raises: an exception in ``enqueue_request`` would kill the task that carries a callback's
+output, and a hundred of those hang a worker for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
+
+from scrapy import Request, signals
+
+from crawler.dedup.known import KnownSeen
+from crawler.dedup.options import memory_size
+from crawler.frontier import payload
+from crawler.frontier.failures import describe
+from crawler.frontier.local import Locals
+from crawler.frontier.message import ADD, CAPPED, FILTER, FULL, LOCAL, NEW, SEEN, START
+from crawler.frontier.outbox import Outbox
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+_HURRY = 64  # admissions that are worth an exchange at once
+
+
+class Admitter(Protocol):
+    """The dupefilter's half of an admission."""
+
+    def encode(self, fingerprint: bytes) -> bytes:
+        """What travels for this fingerprint."""
+
+
+class Admissions:
+    """The outbox, filled and confirmed. `admitter` is None when a dupefilter in Python has answered already."""
+
+    def __init__(self, crawler: Crawler, spider: Spider, admitter: Admitter | None) -> None:
+        self._crawler, self._spider, self._admitter = crawler, spider, admitter
+        assert crawler.stats is not None
+        self._stats = crawler.stats
+        self._fingerprinter = crawler.request_fingerprinter
+        self._debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
+        self._start_requests: WeakSet[Request] = WeakSet()
+        self._warned: set[str] = set()
+        self.known = KnownSeen(memory_size(crawler.settings) if admitter else 0)
+        self.outbox, self.locals = Outbox(), Locals()
+        self.full = False  # the dupefilter takes no more
+        self.discarding = False  # what comes now is nobody's: its parents were given back
+        self.kick: Callable[[], None] = lambda: None
+
+    @property
+    def urgent(self) -> bool:
+        """Whether what waits is worth an exchange at once."""
+        return len(self.outbox) >= _HURRY
+
+    def note_start_request(self, request: Request) -> None:
+        """The request comes from ``start()`` itself."""
+        self._start_requests.add(request)
+
+    def item_of(self, request: Request) -> bytes:
+        """How the dupefilter knows a request."""
+        return self._admitter.encode(self._fingerprinter.fingerprint(request)) if self._admitter else b""
+
+    def enqueue(self, request: Request, remember: int = 0) -> bool:
+        """Puts a request on its way to the frontier; False when it is known here to be seen.
+
+        ADD in `remember` marks it as seen in spite of ``dont_filter``. Never raises, never blocks.
+        """
+        if self.discarding:
+            return True
+        if request in self._start_requests:
+            self._start_requests.discard(request)
+            remember = START | ADD
+        try:
+            queued = self._add(request, remember)
+        except Exception as error:
+            self._stats.inc_value("frontier/enqueue_errors")
+            logger.exception("Request not queued: %s (%s)", request, describe("enqueue", error))
+            return False
+        if self.urgent:
+            self.kick()
+        return queued
+
+    def _add(self, request: Request, remember: int) -> bool:
+        flags = remember if request.dont_filter else remember | FILTER | ADD
+        if request.dont_filter and request.meta.get("redirect_times"):
+            flags |= ADD  # the page that a start request led to counts as seen, like any other
+        fingerprint = self._fingerprinter.fingerprint(request) if flags else b""
+        if flags == FILTER | ADD and self.known.seen(fingerprint):
+            self._stats.inc_value("dupefilter/filtered")
+            self._log_duplicate(request)
+            return False
+        data = b""
+        try:
+            data = payload.encode(request, self._spider)
+        except payload.Unserialisable as error:
+            flags |= LOCAL
+            fingerprint = fingerprint or self._fingerprinter.fingerprint(request)
+            self._stats.inc_value("scheduler/unserializable")
+            self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
+        item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
+        self.outbox.add((payload.host_of(request), flags, item, fingerprint, request.priority, data), request)
+        return True
+
+    def confirm(self, verdicts: bytes) -> None:
+        """Takes the frontier's verdicts on the oldest admissions, one byte each."""
+        if not verdicts:
+            return
+        enqueued = seen = 0
+        for entry, verdict in self.outbox.confirm(verdicts):
+            if verdict in (NEW, SEEN) and entry.admission[1] & ADD:
+                self.known.add(entry.admission[3])
+            if verdict == NEW:
+                enqueued += 1
+                if entry.local:
+                    self.locals.admit(entry)
+                continue
+            if verdict == CAPPED:
+                self._stats.inc_value("frontier/dropped/host_max_pages")
+            else:
+                seen += 1
+            self._drop(entry.request)
+        if enqueued:
+            self._stats.inc_value("scheduler/enqueued", enqueued)
+        if seen:
+            self._stats.inc_value("dupefilter/filtered", seen)
+        self.full = self.full or FULL in verdicts
+
+    def _log_duplicate(self, request: Request) -> None:
+        if self._debug:
+            logger.debug("Filtered duplicate request: %s", request, extra={"spider": self._spider})
+
+    def _drop(self, request: Request) -> None:
+        self._log_duplicate(request)
+        self._crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self._spider)
+
+    def _warn_once(self, text: str) -> None:
+        kind = text.rsplit(": ", maxsplit=1)[-1]
+        if kind not in self._warned and len(self._warned) < 20:
+            self._warned.add(kind)
+            logger.warning("%s (further ones are only counted: scheduler/unserializable)", text)

@@ -1,0 +1,77 @@
+"""The dupefilter as the frontier uses it: ours by their Lua, inside the exchange; any other by asking it in Python."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from crawler import connection
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+NO_DEDUP = """
+local function dedup_open() return {epoch = ''} end
+local function dedup_add() return 1 end
+local function dedup_forget() return -1 end
+local function dedup_close() end
+"""
+
+
+class Memory:
+    """``DUPEFILTER_CLASS`` of a crawler; `base` is that of the dupefilter's keys."""
+
+    def __init__(self, crawler: Crawler, base: str) -> None:
+        self._crawler, self._base = crawler, base
+        self._dupefilter: Any = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
+        self._in_lua = hasattr(self._dupefilter, "admission")
+
+    async def open(self) -> None:
+        """Makes or checks what is stored. Raises StoredDataError, ConfigError."""
+        if self._in_lua:
+            await self._beside_reactor("prepare")
+            return
+        if hasattr(self._dupefilter, "open"):
+            self._dupefilter.open()
+        logger.warning(
+            "%s answers in Python, one request at a time, before the frontier queues: it may block, and what it "
+            "has seen is lost if this worker dies before it is queued", self._crawler.settings["DUPEFILTER_CLASS"],
+        )  # fmt: skip
+
+    async def clear(self) -> None:
+        """Forgets everything, if the dupefilter can."""
+        await self._beside_reactor("clear")
+
+    def close(self, reason: str) -> None:
+        """The spider is closed."""
+        if hasattr(self._dupefilter, "close"):
+            self._dupefilter.close(reason)
+
+    def admission(self) -> Any:
+        """The :class:`crawler.dedup.Admission` of ours, None for any other."""
+        return self._dupefilter.admission(self._base) if self._in_lua else None
+
+    def seen(self, request: Request) -> bool:
+        """What a dupefilter in Python says; ours say nothing here."""
+        if self._in_lua or not self._dupefilter.request_seen(request):
+            return False
+        self._dupefilter.log(request, self._crawler.spider)
+        return True
+
+    async def _beside_reactor(self, method: str) -> None:
+        """Calls a blocking method of the dupefilter in a thread."""
+        function = getattr(self._dupefilter, method, None)
+        if function is None:
+            return
+
+        def call() -> None:
+            with connection.sync_client(self._crawler.settings) as client:
+                function(client, self._base)
+
+        await asyncio.to_thread(call)
