@@ -6,8 +6,10 @@ exchange being idempotent and leases outlasting the outage) no second fetch.
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ import pytest
 
 from tests.e2e.crew import Crew
 from tests.site import Site
+from tests.support.project import PROJECT, start_scrapy
 from tests.support.proxy import Proxy
 from tests.support.server import RedisServer
 
@@ -80,8 +83,10 @@ def lost_replies(site: Site, redis_server: RedisServer, folder: Path, seed: int)
         crew = Crew(site, proxy.url, folder)
 
         def lose(stop: threading.Event) -> None:
+            passed = 0
             while not stop.wait(rng.uniform(0.05, 0.5)):
-                if not proxy.armed:
+                if not proxy.armed and proxy.passed > passed + 10:  # never all attempts of a worker
+                    passed = proxy.passed
                     proxy.drop_reply_to(EXCHANGE, silently=rng.random() < 0.1)
 
         at_work(crew)
@@ -178,6 +183,28 @@ def test_killed_server_with_an_append_only_file(site: Sites, own_server: RedisSe
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_server_many_times(seed: int, site: Sites, own_server: RedisServer, tmp_path: Path) -> None:
     killed(site(pages=300, seed=seed, **TREE), own_server, tmp_path, 6, seed)
+
+
+@pytest.mark.parametrize("victim", ["server", "supervisor"])
+def test_embedded_server_killed_in_the_middle(victim: str, site: Sites, tmp_path: Path) -> None:
+    """The supervisor starts the server again; a worker starts both again."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = crawler.settings\n")
+    crew = Crew(site(pages=150, **TREE), "", tmp_path, PYTHONPATH=str(PROJECT))
+    for name in ("w1", "w2"):
+        arguments = ["crawl", "site", "-a", f"start={crew.site.start}"]
+        env = {**crew.env, "WORKER_NAME": name, "USER_AGENT": name}
+        crew.workers[name] = start_scrapy(arguments, env, tmp_path / f"{name}.log", cwd=tmp_path)
+    servers = set()
+    for pages in (30, 80):
+        crew.fetched(pages)
+        server = int((tmp_path / ".scrapy" / "redis" / "server.pid").read_text())
+        supervisor = int(Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(server if victim == "server" else supervisor, signal.SIGKILL)
+        servers.add(server)
+    crew.finish(90)
+    crew.assert_complete()
+    assert len(servers) == 2, "the second kill met another server"
+    outages(crew)
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ class Proxy:
         self.sent = bytearray()
         self.delay = 0.0  # seconds, added to each reply
         self.dropped = 0  # replies lost so far
+        self.passed = 0  # pieces of replies delivered so far
         self.accepted = 0
         self._drop: Callable[[bytes], bool] | None = None
         self._silently = False
@@ -135,3 +136,4 @@ class Proxy:
                         if self.delay:
                             time.sleep(self.delay)
                         client.sendall(data)
+                        self.passed += 1
