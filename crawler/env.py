@@ -52,6 +52,8 @@ class Env:
         """The process's environment over the ``.env`` file."""
         file = environ.get("CRAWLER_ENV_FILE")
         path = PROJECT / ".env" if file is None else Path(file)
+        if file and not path.exists():
+            raise EnvironmentConfigError("CRAWLER_ENV_FILE", file, "there is no such file")
         return cls({**read_env_file(path), **environ} if file != "" else environ)
 
     def integer(self, name: str, default: int, *, low: int = 0, high: int | None = None) -> int:
@@ -86,7 +88,7 @@ def read_env_file(path: Path) -> dict[str, str]:
     quote) is refused. Raises :class:`ConfigError` naming file and line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
@@ -101,12 +103,13 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 
 def _parse(line: str, where: str) -> tuple[str, str]:
+    shown = line.partition("=")[0][:40]  # the rest may be a password
     match = _LINE.fullmatch(line)
     if match is None:
-        raise EnvironmentConfigError(where, line, "must be NAME=value or a # comment")
+        raise EnvironmentConfigError(where, shown, "must be NAME=value or a # comment")
     value = _VALUE.fullmatch(match["value"])
     if value is None:
-        raise EnvironmentConfigError(where, line, "put a value with quotes or $ between single quotes")
+        raise EnvironmentConfigError(where, shown, "put a value with quotes or $ between single quotes")
     return match["name"], value["single"] or value["double"] or (value["bare"] or "").rstrip()
 
 

@@ -183,6 +183,15 @@ def test_env_file_below_the_real_environment(tmp_path: Path) -> None:
     assert (env.text("BOT_NAME"), env.text("CONTACT")) == ("real", "file@example.com")
 
 
+def test_a_named_env_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^CRAWLER_ENV_FILE=.*/absent: there is no such file$"):
+        Env.load({"CRAWLER_ENV_FILE": str(tmp_path / "absent")})
+
+
+def test_the_example_env_file_is_readable() -> None:
+    assert {"BOT_NAME", "CONTACT", "REDIS_KEY_PREFIX"} <= set(read_env_file(PROJECT / ".env.example"))
+
+
 def test_an_empty_variable_is_unset_and_hides_the_file(tmp_path: Path) -> None:
     file = tmp_path / ".env"
     file.write_text("FRONTIER_IDLE=5\nFEED_DIR=/data\n", encoding="utf-8")
@@ -208,5 +217,6 @@ def test_env_file_lines(tmp_path: Path) -> None:
 def test_a_bad_line_of_the_env_file_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / ".env"
     file.write_text(f"A=1\n{line}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"^\.env line 2="):
+    with pytest.raises(ConfigError, match=r"^\.env line 2=") as caught:
         read_env_file(file)
+    assert "open" not in str(caught.value)  # a value may be a password
