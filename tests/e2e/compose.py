@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ services:
     volumes: ["data:/srv/data"]
     command: [redis-server, /etc/redis.conf, --dir, /srv/data, --requirepass, "{password}"]
   worker: {{build: {{network: {network}}}}}
+  prometheus:
+    command: [--config.file=/etc/prometheus/prometheus.yml, --storage.tsdb.path=/tmp/data]
   site: {{build: {{network: {network}}}}}
 volumes:
   data: {{}}
@@ -74,10 +77,24 @@ class Stack:
         ids = self.compose("ps", "--all", "--quiet", service).split()
         return list(json.loads(self.docker("inspect", *ids))) if ids else []
 
-    def site(self, path: str) -> Any:
-        """A document of the demo's website."""
-        code = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:8000/{path}').read().decode())"
+    def site(self, path: str, host: str = "127.0.0.1:8000") -> Any:
+        """A document of the demo's website, or of another server that its container reaches."""
+        code = f"import urllib.request as r; print(r.urlopen('http://{host}/{path}').read().decode())"
         return json.loads(self.compose("exec", "-T", "site", "python", "-c", code))
+
+    def scrapes(self, workers: int) -> bool:
+        """Whether Prometheus reaches exactly so many workers."""
+        try:
+            found = self.site("api/v1/query?query=sum(up%7Bjob=%22crawler%22%7D)", host="prometheus:9090")["data"][
+                "result"
+            ]
+        except AssertionError:  # it is still starting
+            return False
+        return bool(found) and int(found[0]["value"][1]) == workers
+
+    def healthy(self) -> bool:
+        """Whether every worker says that it is alive and exchanging."""
+        return {worker["State"]["Health"]["Status"] for worker in self.containers("worker")} == {"healthy"}
 
     def report(self) -> Report:
         """What the website saw so far."""
@@ -111,7 +128,7 @@ class Stack:
 
     def close(self) -> None:
         """Remove containers, networks, volumes and the images built here."""
-        profiles = ["--profile", "demo", "--profile", "seed"]
+        profiles = ["--profile", "demo", "--profile", "seed", "--profile", "monitoring"]
         self.compose(*profiles, "down", "--volumes", "--rmi", "local", "--timeout", "1", "--remove-orphans")
         images = self.docker("images", "--quiet", f"{self.project}-*").split()
         if images:
@@ -119,7 +136,7 @@ class Stack:
 
 
 def check_the_file_is_valid(stack: Stack, _: Path) -> None:
-    for profile in ("demo", "seed"):
+    for profile in ("demo", "seed", "monitoring"):
         stack.compose("--profile", profile, "config", "--quiet")
 
 
@@ -251,6 +268,19 @@ def check_a_seed_reaches_a_waiting_spider(stack: Stack, _: Path) -> None:
     assert all(worker["State"]["Running"] for worker in stack.containers("worker")), "it goes on waiting"
     stack.compose("stop", "worker")
     assert stack.report().times == {0: 1}, "two spellings of one page are one fetch"
+
+
+def check_prometheus_finds_the_workers_that_are_there(stack: Stack, _: Path) -> None:
+    fed = {"SPIDER": "feed", "SPIDER_ARGS": "", "FRONTIER_RUN": "fed", "PROMETHEUS_PORT": "0"}
+    for workers in (3, 5, 2):
+        scale = ["--scale", f"worker={workers}"]
+        stack.compose("--profile", "monitoring", "up", "--detach", *scale, "worker", "prometheus", env=fed)
+        stack.wait(f"Prometheus sees {workers} workers", partial(stack.scrapes, workers), 90)
+    stack.wait("the workers are healthy", stack.healthy, 60)
+    (prometheus,) = stack.containers("prometheus")
+    published = prometheus["HostConfig"]["PortBindings"]
+    assert [binding["HostIp"] for bindings in published.values() for binding in bindings] == ["127.0.0.1"]
+    stack.compose("stop", "worker", "prometheus")
 
 
 def checks() -> list[Callable[[Stack, Path], None]]:

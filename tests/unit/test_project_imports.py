@@ -32,9 +32,12 @@ ADAPTERS = {
     "crawler.canonical.audit",
     "crawler.canonical.fingerprinter",
     "crawler.canonical.redirects",
-    "crawler.dedup.bloom",
+    "crawler.dedup.backend",
     "crawler.dedup.dupefilter",
+    "crawler.dedup.local",
+    "crawler.dedup.log",
     "crawler.dedup.memory",
+    "crawler.dedup.stored",
 }
 IMPURE = {"scrapy", "scrapy_redis", "twisted", "redis", "valkey"}
 
