@@ -80,7 +80,8 @@ class AuditMiddleware:
             if isinstance(item, Request) and item.method == "GET" and not item.body:
                 trials += [(trial, item) for trial in self._trials(item)]
         for trial, request in trials:
-            await self._run(trial, request)
+            if self._crawler.crawling:  # else the worker was told to stop
+                await self._run(trial, request)
 
     def _trials(self, request: Request) -> list[Trial]:
         if request.meta.get("canonical") is False or request.meta.get("verbatim_url"):

@@ -1,7 +1,7 @@
 """Opt-in equivalences: what many sites serve as one page, and some do not. A site rule names those it wants.
 
 Each is a small function on one part of the URL. They run in the order of the tables below, whatever the order in a
-rule, so that one rule has one meaning.
+rule, and again until nothing changes, so that one rule has one meaning.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _index(path: str) -> str:
 
 
 def _slash(path: str) -> str:
-    return path.removesuffix("/") or "/"
+    return path.rstrip("/") or "/"
 
 
 # -------------------------------------------------------------------------------------------------------------- query

@@ -58,15 +58,32 @@ class Policy:
     unmangle: bool = False
     duppairs: bool = False
     amp: bool = False
-    origin_steps: tuple[tuple[str, Callable[[Origin], Origin]], ...] = ()
-    path_steps: tuple[tuple[str, Callable[[str], str]], ...] = ()
+    origin_folds: tuple[Callable[[Origin], Origin], ...] = ()
+    host: str = ""
+    path_subs: tuple[tuple[str, Callable[[str], str]], ...] = ()
+    path_folds: tuple[tuple[str, Callable[[str], str]], ...] = ()
     query_steps: tuple[tuple[str, Callable[[str], str]], ...] = ()
-    labels: tuple[str, ...] = field(default=())
+    labels: tuple[str, ...] = ()
+    rewrites: bool = field(init=False)
+    on_path: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rewrites = self.pctu or self.unmangle
+        self.on_path = bool(self.path_subs or self.path_folds)
 
     @property
-    def rewrites(self) -> bool:
-        """Whether anything happens before the ordinary steps."""
-        return self.pctu or self.unmangle
+    def why(self) -> str:
+        """The rules at work, for explanations."""
+        return "site rule " + ", ".join(self.labels)
+
+    def origin(self, origin: Origin) -> Origin:
+        """The canonical origin: folds until nothing changes, then the host that all are known by."""
+        before = None
+        while origin != before:
+            before = origin
+            for fold in self.origin_folds:
+                origin = fold(origin)
+        return origin._replace(host=self.host) if self.host else origin
 
 
 def merged(sites: Sequence[Site], base: Names) -> Policy:
@@ -74,10 +91,6 @@ def merged(sites: Sequence[Site], base: Names) -> Policy:
     if not sites:
         return Policy(base)
     wanted = {fold for site in sites for fold in site.fold}
-    hosts = [site.host for site in sites if site.host]
-    origin_steps = [(f"fold {name}", step) for name, step in folds.ORIGIN.items() if name in wanted]
-    if hosts:
-        origin_steps.append((f"host {hosts[-1]}", lambda origin: origin._replace(host=hosts[-1])))
     return Policy(
         names=_names(sites, base),
         sort=_last(site.order for site in sites) != "keep",
@@ -86,8 +99,14 @@ def merged(sites: Sequence[Site], base: Names) -> Policy:
         unmangle="unmangle" in wanted,
         duppairs="duppairs" in wanted,
         amp="amp" in wanted,
-        origin_steps=tuple(origin_steps),
-        path_steps=_path_steps(sites, wanted),
+        origin_folds=tuple(fold for name, fold in folds.ORIGIN.items() if name in wanted),
+        host=_last(site.host for site in sites),
+        path_subs=tuple(
+            (f"path_sub {pattern.pattern}", _substitution(pattern, to))
+            for site in sites
+            for pattern, to in site.path_sub
+        ),
+        path_folds=tuple((f"fold {name}", fold) for name, fold in folds.PATH.items() if name in wanted),
         query_steps=tuple((f"fold {name}", step) for name, step in folds.QUERY.items() if name in wanted),
         labels=tuple(site.label for site in sites),
     )
@@ -105,14 +124,6 @@ def _names(sites: Sequence[Site], base: Names) -> Names:
     if not groups and rules.keep is None and not rules.strip and not rules.restore:
         return base
     return Names((item for item in builtin() if item.group and item.group in groups), base, rules)
-
-
-def _path_steps(sites: Sequence[Site], wanted: set[str]) -> tuple[tuple[str, Callable[[str], str]], ...]:
-    steps: list[tuple[str, Callable[[str], str]]] = [
-        (f"path_sub {pattern.pattern}", _substitution(pattern, to)) for site in sites for pattern, to in site.path_sub
-    ]
-    steps += [(f"fold {name}", step) for name, step in folds.PATH.items() if name in wanted]
-    return tuple(steps)
 
 
 def _substitution(pattern: re.Pattern[str], to: str) -> Callable[[str], str]:

@@ -79,7 +79,7 @@ class _Table:
             raise self.error(key, repr(value), "must be a list of pairs of URLs")
         for pair in value:
             if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(url, str) for url in pair)):
-                raise self.error(key, repr(pair), "must be a pair of URLs, like [\"https://…\", \"https://…\"]")
+                raise self.error(key, repr(pair), 'must be a pair of URLs, like ["https://…", "https://…"]')
         return tuple((first, second) for first, second in value)
 
 
@@ -169,6 +169,8 @@ def _substitutions(table: _Table) -> tuple[tuple[re.Pattern[str], str], ...]:
     for item in value:
         if not isinstance(item, dict) or set(item) != {"re", "to"} or not isinstance(item["to"], str):
             raise table.error("path_sub", repr(item), 'must be { re = "…", to = "…" }')
+        if set(item["to"]) & set("?# "):
+            raise table.error("path_sub", repr(item["to"]), "must stay a path: no ?, # or space")
         pattern = table.regex("path_sub", item["re"])
         try:
             pattern.sub(item["to"], "/")

@@ -52,7 +52,7 @@ def merge_trial(canonicaliser: Canonicaliser, url: str) -> Trial | None:
 
 def learning_trial(canonicaliser: Canonicaliser, url: str) -> Trial | None:
     """The trial of one parameter that no rule drops, left out of `url`: which one depends on the URL alone."""
-    canonical = canonicaliser.canonical(url)
+    canonical = Explanation(canonicaliser, url).canonical
     head, _, query = canonical.partition("?")
     pairs = query.split("&")
     names = sorted({pair.partition("=")[0] for pair in pairs if "=" in pair})

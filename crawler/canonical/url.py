@@ -21,7 +21,7 @@ from crawler.canonical.folds import amp_pair, pctu, unmangle
 from crawler.canonical.hosts import HostIndex
 from crawler.canonical.policy import Policy, Site, merged
 from crawler.canonical.trace import Trace
-from crawler.canonical.trackers import Names, Trackers
+from crawler.canonical.trackers import Names, Tracker, Trackers
 
 _MEMO_MAX: Final = 10_000
 
@@ -77,7 +77,7 @@ class Canonicaliser:
             _trace_start(trace, url, href, view, origin, raw_path, path)
         if policy.rewrites:
             path, query = _rewritten(raw_path, query, policy, trace)
-        if ";" in path or policy.path_steps:
+        if ";" in path or policy.on_path:
             path = self._path(path, policy, trace)
         if query:
             query = self._query(query, path, policy, trace)
@@ -122,9 +122,7 @@ class Canonicaliser:
         if not sites:
             return View(self._policy(sites, names), origin, host)
         policy = self._policy(sites, names)
-        parts = parse.split_origin(origin)
-        for _, step in policy.origin_steps:
-            parts = step(parts)
+        parts = policy.origin(parse.split_origin(origin))
         return View(policy, str(parts), parts.host)
 
     def _policy(self, sites: tuple[Site, ...], names: Names) -> Policy:
@@ -134,20 +132,35 @@ class Canonicaliser:
         return self._policies[key]
 
     def _path(self, path: str, policy: Policy, trace: Trace | None) -> str:
-        for item in policy.names.in_path if ";" in path else ():
-            tracker = item.tracker
-            for found in reversed(list(item.pattern.finditer(path))):
-                if tracker.applies(found[1], frozenset(), path.lower()):
-                    self.stripped[tracker.category] += 1
-                    shorter = path[: found.start()] + path[found.end() :]
-                    if trace is not None:
-                        trace.note(f"drop {found[0]}", f"{tracker.category}: {tracker.why}", path, shorter)
-                    path = shorter
-        for name, step in policy.path_steps:
-            before, path = path, step(path)
+        if ";" in path:
+            path = self._path_parameters(path, policy, trace)
+        for name, substitute in policy.path_subs:
+            before, path = path, substitute(path)
             if trace is not None:
-                trace.note(name, "site rule " + ", ".join(policy.labels), before, path)
+                trace.note(name, policy.why, before, path)
+        start = None
+        while policy.path_folds and path != start:  # one fold may make work for another: /a/index.html/
+            start = path
+            for name, fold in policy.path_folds:
+                before, path = path, fold(path)
+                if trace is not None:
+                    trace.note(name, policy.why, before, path)
         return path
+
+    def _path_parameters(self, path: str, policy: Policy, trace: Trace | None) -> str:
+        for item in policy.names.in_path:
+            for found in reversed(list(item.pattern.finditer(path))):
+                if item.tracker.applies(found[1], frozenset(), path.lower()):
+                    before, path = path, path[: found.start()] + path[found.end() :]
+                    self._count(item.tracker, f"drop {found[0]}", before, path, trace)
+        return path
+
+    def _count(self, tracker: Tracker, step: str, before: str, after: str, trace: Trace | None) -> None:
+        """What is explained is a question, not a page: it does not count."""
+        if trace is None:
+            self.stripped[tracker.category] += 1
+        else:
+            trace.note(step, f"{tracker.category}: {tracker.why}", before, after)
 
     def _query(self, raw: str, path: str, policy: Policy, trace: Trace | None) -> str:
         query = normal_query(raw) if QUERY_ODD.search(raw) else raw
@@ -156,7 +169,7 @@ class Canonicaliser:
         for name, step in policy.query_steps:
             before, query = query, step(query)
             if trace is not None:
-                trace.note(name, "site rule " + ", ".join(policy.labels), before, query)
+                trace.note(name, policy.why, before, query)
         if ":/" in path or "://" in query.partition("=")[0]:  # another URL is inside: its parts are not ours to judge
             return query
         pairs = [pair for pair in query.split("&") if pair]
@@ -187,9 +200,7 @@ class Canonicaliser:
                     if not tracker.applies(value, all_names, address):
                         kept.append(pair)
                         continue
-                self.stripped[tracker.category] += 1
-                if trace is not None:
-                    trace.note(f"drop {key}", f"{tracker.category}: {tracker.why}", pair, "")
+                self._count(tracker, f"drop {key}", pair, "", trace)
             elif policy.amp and amp_pair(pair):
                 continue
             else:
@@ -209,13 +220,13 @@ def _rewritten(path: str, query: str, policy: Policy, trace: Trace | None) -> tu
     if policy.unmangle:
         path, query = unmangle(path, query)
     if trace is not None:
-        trace.note("rewrite", "site rule " + ", ".join(policy.labels), before, f"{path}?{query}" if query else path)
+        trace.note("rewrite", policy.why, before, f"{path}?{query}" if query else path)
     return path, query
 
 
 def _trace_start(trace: Trace, url: str, href: str, view: View, origin: str, raw_path: str, path: str) -> None:
     trace.note("parse", "WHATWG: scheme, host, port, dots, backslashes, raw characters", url, href)
-    trace.note("origin", "site rule " + ", ".join(view.policy.labels), origin, view.origin)
+    trace.note("origin", view.policy.why, origin, view.origin)
     trace.note("path escapes", "RFC 3986 6.2.2: one spelling for each octet", raw_path, path)
 
 

@@ -16,7 +16,9 @@ strip = ["x"]
 same = [["http://a.example/?x=1", "http://a.example/"]]
 different = [["http://a.example/?id=1", "http://a.example/?id=2"]]
 """
-BAD = GOOD.replace('["http://a.example/?id=1", "http://a.example/?id=2"]', '["http://a.example/?x=1", "http://a.example/?x=2"]')
+BAD = GOOD.replace(
+    '["http://a.example/?id=1", "http://a.example/?id=2"]', '["http://a.example/?x=1", "http://a.example/?x=2"]'
+)
 
 
 def test_urls_as_arguments() -> None:

@@ -107,9 +107,7 @@ def crawl(url: str, folder: Path, **settings: object) -> Counter[str]:
         **settings,
     }
     flags = [word for name, value in options.items() for word in ("-s", f"{name}={value}")]
-    done = run_scrapy(
-        ["runspider", str(SPIDER), "-a", f"root={url}", *flags], {"PYTHONPATH": str(PROJECT)}, cwd=folder
-    )
+    done = run_scrapy(["runspider", str(SPIDER), "-a", f"root={url}", *flags], {"PYTHONPATH": str(PROJECT)}, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "] ERROR:" not in done.stderr, done.stderr
     return Counter(line.split()[1] for line in done.stdout.splitlines() if line.startswith("PAGE"))

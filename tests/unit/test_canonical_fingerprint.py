@@ -76,8 +76,9 @@ def test_a_change_of_meta_is_not_hidden_by_the_cache(fingerprinter: CanonicalFin
 
 
 def test_headers_count_only_when_named() -> None:
-    plain, named = CanonicalFingerprinter(canonicaliser()), CanonicalFingerprinter(
-        canonicaliser(), include_headers=["Accept-Language", "X-A"]
+    plain, named = (
+        CanonicalFingerprinter(canonicaliser()),
+        CanonicalFingerprinter(canonicaliser(), include_headers=["Accept-Language", "X-A"]),
     )
     german, french = (Request(URL, headers={"Accept-Language": value}) for value in ("de", "fr"))
     assert plain.fingerprint(german) == plain.fingerprint(french) == named.fingerprint(Request(URL))
@@ -85,9 +86,7 @@ def test_headers_count_only_when_named() -> None:
 
 
 def test_settings_reach_the_fingerprinter() -> None:
-    crawler = get_crawler(
-        settings_dict={"CANONICAL_KEEP_FRAGMENTS": True, "CANONICAL_INCLUDE_HEADERS": ["X-A"]}
-    )
+    crawler = get_crawler(settings_dict={"CANONICAL_KEEP_FRAGMENTS": True, "CANONICAL_INCLUDE_HEADERS": ["X-A"]})
     fingerprinter = build_from_crawler(CanonicalFingerprinter, crawler)
     a, b, c = Request(URL + "#1"), Request(URL + "#2"), Request(URL + "#1", headers={"X-A": "1"})
     assert len({fingerprinter.fingerprint(request) for request in (a, b, c)}) == 3

@@ -8,11 +8,17 @@ from hypothesis.provisional import urls
 from scrapy import Request
 
 from crawler.canonical import canonical_host, canonical_url
+from crawler.canonical.explain import Explanation
+from crawler.canonical.folds import FOLDS
+from crawler.canonical.trackers import group_names
+from crawler.canonical.url import canonicaliser
+from tests.unit.canonical_corpus import with_rule
 
 HOSTS = st.sampled_from(["example.com", "shop.example", "www.youtube.com", "xn--mnchen-3ya.example", "127.0.0.1"])
 UNLISTED = st.text(alphabet="abcdefxyz0123456789", min_size=1, max_size=8).map("q".__add__)
 VALUES = st.text(alphabet="abcXYZ0189-_.~%25", max_size=8).map(lambda text: text.replace("%", "%25"))
 QUERIES = st.lists(st.tuples(UNLISTED, VALUES), min_size=1, max_size=8)
+URL_CHARACTERS = "aAmpindex.html/;?&=%+25u0_é~()[]'#|:"
 SCHEMES = st.sampled_from(["http://", "https://", "HTTP://", "ftp://", "sftp://", "s3://", "ws://", "file://", ""])
 
 
@@ -57,6 +63,24 @@ def test_order_of_one_keys_values_is_kept(values: list[str]) -> None:
     query = "&".join(f"a={value}" for value in values)
     assert canonical_url(f"http://example.com/?{query}").partition("?")[2] == query
     assert canonical_url(f"http://example.com/?z=1&{query}").partition("?")[2] == f"{query}&z=1"
+
+
+@given(st.sets(st.sampled_from(FOLDS)), st.sets(st.sampled_from(group_names())), st.text(URL_CHARACTERS))
+@example({"amp", "index", "slash", "slashes"}, set(), "//amp/index.html//amp/?amp=1")
+@example({"case", "pctu"}, set(), "/%U00E9%u00e9%")
+def test_options_are_idempotent_and_never_raise(fold: set[str], groups: set[str], rest: str) -> None:
+    canonicaliser = with_rule(fold=sorted(fold), groups=sorted(groups))
+    canonical = canonicaliser.canonical("http://www.m.amp.a.example./" + rest)
+    assert canonicaliser.canonical(canonical) == canonical
+
+
+@given(st.text(URL_CHARACTERS))
+def test_an_explanation_comes_to_the_same(rest: str) -> None:
+    for url in ("http://www.a.example/" + rest, "x://" + rest, rest):
+        made = Explanation(canonicaliser(), url)
+        assert made.canonical == canonical_url(url)
+        assert url in made.text()
+        assert "canonical" in made.json()
 
 
 @settings(max_examples=50)

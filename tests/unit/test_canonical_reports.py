@@ -95,7 +95,9 @@ def test_url_normalize_13_order() -> None:
 
 
 def test_url_normalize_25_percent_3f_in_the_path() -> None:
-    assert not same("https://example.com/More+Tea+Vicar%3F/discussion", "https://example.com/More+Tea+Vicar?/discussion")
+    assert not same(
+        "https://example.com/More+Tea+Vicar%3F/discussion", "https://example.com/More+Tea+Vicar?/discussion"
+    )
     assert not same("https://example.com/?where=code%3D123%26x", "https://example.com/?where=code=123&x")
 
 

@@ -55,7 +55,9 @@ def test_folds_are_tried_and_named() -> None:
     assert trial.subjects == ("origin", "fold slash")
 
 
-@pytest.mark.parametrize("url", ["http://a.example/", "HTTP://A.example:80/./x#top", "data:,x", "http://a.example/?a=1"])
+@pytest.mark.parametrize(
+    "url", ["http://a.example/", "HTTP://A.example:80/./x#top", "data:,x", "http://a.example/?a=1"]
+)
 def test_what_no_server_could_notice_is_not_tried(url: str) -> None:
     assert merge_trial(canonicaliser(), url) is None
 
