@@ -51,6 +51,12 @@ class Command(ScrapyCommand):
         )
         parser.add_argument("--reason", metavar="TEXT", help="only dead letters whose reason contains TEXT")
         parser.add_argument("--limit", metavar="N", help="show at most N (default: 20; 0 shows all)")
+        parser.add_argument("--delay", metavar="SECONDS", help="host: between two requests, for all workers together")
+        parser.add_argument("--concurrency", metavar="N", help="host: requests at once, for all workers together")
+        parser.add_argument(
+            "--block", action=argparse.BooleanOptionalAction, help="host: its requests wait until --no-block"
+        )
+        parser.add_argument("--reset", action="store_true", default=None, help="host: back to the settings")
         parser.add_argument("--yes", action="store_true", default=None, help="flush, drop: yes, delete")
         parser.add_argument(
             "--keep-seen", action="store_true", default=None, help="flush: keep the memory of what was seen"
@@ -146,6 +152,40 @@ def hosts(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None
         for row in rows
     ]
     _table(["host", "queued", "leased", "due in"], table, "no hosts with queued requests")
+
+
+def host(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
+    """One host's own pace; without a flag it is shown."""
+    record = frontier.control.host(rest[0], **_host_changes(opts))
+    if opts.json:
+        print(json.dumps({"host": rest[0], **record}))
+        return
+    said = [
+        f"delay {record['delay'] / 1000:g} s" if "delay" in record else "",
+        f"concurrency {record['concurrency']}" if "concurrency" in record else "",
+        "BLOCKED: its requests wait" if record.get("blocked") else "",
+        f"Crawl-delay {record['crawl_delay'] / 1000:g} s (robots.txt)" if record.get("crawl_delay") else "",
+        f"{record['failures']} failures in a row" if record.get("failures") else "",
+    ]
+    print(f"{rest[0]}: " + (", ".join(filter(None, said)) or "nothing special: the settings count"))
+
+
+def _host_changes(opts: argparse.Namespace) -> dict[str, int | bool]:
+    changes: dict[str, int | bool] = {}
+    if opts.reset:
+        changes = {"delay": False, "concurrency": False, "blocked": False}
+    if opts.delay is not None:
+        try:
+            changes["delay"] = round(1000 * float(opts.delay))
+        except (ValueError, OverflowError):
+            raise ConfigError("--delay", opts.delay, "must be a number of seconds") from None
+        if changes["delay"] < 0:
+            raise ConfigError("--delay", opts.delay, "must be at least 0")
+    if opts.concurrency is not None:
+        changes["concurrency"] = whole_number("--concurrency", opts.concurrency, low=1)
+    if opts.block is not None:
+        changes["blocked"] = opts.block
+    return changes
 
 
 def dead(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
@@ -263,6 +303,12 @@ ACTIONS = {
     "status": Action(status, "numbers of queue, hosts, workers", ("json",)),
     "workers": Action(workers, "who works, who died", ("json",)),
     "hosts": Action(hosts, "queued and leased by host", ("json", "limit")),
+    "host": Action(
+        host,
+        "one host's own delay and concurrency, or block it",
+        ("json", "delay", "concurrency", "block", "reset"),
+        ("HOST",),
+    ),
     "dead": Action(dead, "what failed for good, and why", ("json", "limit", "reason")),
     "requeue": Action(requeue, "dead letters back to the queue", ("reason",)),
     "drop": Action(drop, "delete dead letters", ("reason", "yes")),
@@ -271,6 +317,9 @@ ACTIONS = {
     "flush": Action(flush, "delete queue and memory", ("yes", "keep_seen")),
     "explain": Action(explain, "what became of a URL", ("json",), ("URL",)),
 }
+
+
+_FLAGS = ("json", "reason", "limit", "delay", "concurrency", "block", "reset", "yes", "keep_seen")
 
 
 def _action(args: Sequence[str]) -> Action:
@@ -285,7 +334,7 @@ def _check_arguments(args: list[str], opts: argparse.Namespace, action: Action) 
         raise ConfigError("option", flags[0], "no such option; see scrapy frontier -h")
     if len(args) != 2 + len(action.rest):
         raise ConfigError("arguments", " ".join(args), f"write {usage}")
-    for flag in ("json", "reason", "limit", "yes", "keep_seen"):
+    for flag in _FLAGS:
         if getattr(opts, flag) is not None and flag not in action.flags:
             raise ConfigError(f"--{flag.replace('_', '-')}", getattr(opts, flag), f"not an option of {usage}")
     _limit(opts)
@@ -303,10 +352,12 @@ def _confirm(opts: argparse.Namespace, what: str) -> None:
 def _forget(frontier: Frontier) -> bool:
     from scrapy.utils.misc import load_object
 
+    from crawler.dedup.memory import clear
+
     dupefilter = load_object(frontier.settings["DUPEFILTER_CLASS"])
     if not hasattr(dupefilter, "admission"):
         return False
-    dupefilter.from_settings(frontier.settings).clear(frontier.client, frontier.keys.dedup)
+    clear(frontier.client, frontier.keys.dedup)
     return True
 
 
@@ -334,14 +385,13 @@ class _Looker:
 
     def seen(self, request: Request) -> bool | None:
         """Whether it was seen; None when the dupefilter can't be asked from here."""
-        from crawler.dedup.memory import SeenMemory
-
-        if not hasattr(self._dupefilter, "make_admission"):
+        if not hasattr(self._dupefilter, "memory_at"):
             return None
-        admission = self._dupefilter.make_admission(self._frontier.settings)
-        memory = SeenMemory(self._frontier.client, self._frontier.keys.dedup, admission)
         try:
-            return memory.has([self._fingerprinter.fingerprint(request)]) == b"1"
+            memory = self._dupefilter.memory_at(
+                self._frontier.settings, self._frontier.client, self._frontier.keys.dedup
+            )
+            return bool(memory.has([self._fingerprinter.fingerprint(request)]) == b"1")
         except CrawlerError as error:
             print(error, file=sys.stderr)
             return None

@@ -25,8 +25,8 @@ SEED = b"seed:"  # a payload that is a seed (crawler/frontier/worker.py)
 _PAGE = 500  # entries per round trip where something is walked through
 _FIXED = (
     *("runs", "ready", "requests", "leases", "owners", "deliveries", "inflight"),
-    *("due", "workers", "replies", "starts", "locals", "dead"),
-)
+    *("due", "pages", "workers", "replies", "starts", "locals", "dead"),
+)  # what flush deletes, besides the queues; "hosts" is a person's word, "robots" ends by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,12 @@ class Control:
             )
             for i, name in enumerate(names)
         ]  # fmt: skip
+
+    def host(self, host: str, **changes: int | bool) -> dict[str, Any]:
+        """What is special about a host, after `changes`: delay (ms), concurrency, blocked; False takes one back."""
+        script = self.client.register_script(source("host"))
+        record = script(keys=[self.base], args=[host, msgpack.packb(changes, use_bin_type=False)])
+        return dict(msgpack.unpackb(record) or {})
 
     def pause(self) -> None:
         """No worker starts a request any more; they hear of it with their next exchange."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,15 +13,38 @@ import pytest
 import redis as redis_py
 from scrapy import Request
 from scrapy.cmdline import execute
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
 
+import crawler.keys
+from crawler.canonical import CanonicalFingerprinter
+from crawler.dedup import BloomDupeFilter
+from crawler.frontier import control as control_module
 from crawler.frontier import payload
 from crawler.frontier.control import Control
+from crawler.frontier.message import ADD, FILTER
 from crawler.frontier.seedkey import SeedKey
+from crawler.keys import Keys
 from tests.integration import frontier_spiders
-from tests.support.exchange import BASE, SEED_KEY, Exchange, FakeWorker, entry
+from tests.support.shard import CONSTANTS, Shard
 
 SPIDER = frontier_spiders.Plain()
+KEYS = Keys("crawler", "plain")
+BASE, SEED_KEY = KEYS.frontier, "plain:start_urls"
+
+
+class FakeWorker:
+    """One worker of a shard, which speaks without Scrapy."""
+
+    def __init__(self, client: redis_py.Redis, name: str = "w1", **constants: Any) -> None:
+        self.client, self.name = client, name
+        self.shard = Shard(client, KEYS, CONSTANTS | {"lease": 60_000, **constants}, seed_key=SEED_KEY)
+        self.shard.join(name, versions="payload=1")
+
+    def send(self, **fields: Any) -> Any:
+        """One exchange."""
+        return self.shard.say(self.name, **fields)
 
 
 class Result(NamedTuple):
@@ -53,13 +77,13 @@ def frontier(redis_url: str, capfd: pytest.CaptureFixture[str]) -> Frontier:
 
 @pytest.fixture
 def worker(redis: redis_py.Redis) -> FakeWorker:
-    return FakeWorker(Exchange(redis))
+    return FakeWorker(redis)
 
 
 def request(number: int, host: str = "a.example", **kwargs: Any) -> Any:
     url = f"https://{host}/{number}"
     data = payload.encode(Request(url, **kwargs), SPIDER)
-    return entry(data, host=host, priority=kwargs.get("priority", 0))
+    return (host, FILTER | ADD, data, data, kwargs.get("priority", 0), data)
 
 
 def test_status_of_nothing(frontier: Frontier, redis: redis_py.Redis) -> None:
@@ -88,19 +112,19 @@ def test_status_counts(frontier: Frontier, worker: FakeWorker, redis: redis_py.R
 
 def test_workers_tell_the_dead(frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis) -> None:
     worker.send(held=3)
-    FakeWorker(worker.exchange, "w2").send()
+    FakeWorker(worker.client, "w2").send()
     beat = redis.hget(BASE + ":workers", "w2")
     assert isinstance(beat, bytes)
     old = msgpack.unpackb(beat, raw=True)
     redis.hset(BASE + ":workers", "w2", msgpack.packb([old[0] - 60_000, *old[1:]], use_bin_type=False))
     rows = frontier("workers", "plain", "--json").rows
     assert [(row["name"], row["live"], row["held"]) for row in rows] == [("w1", True, 3), ("w2", False, 0)]
-    assert rows[0]["info"] == "host 1 scrapy=2.19.0"
+    assert rows[0]["info"] == "test"
     assert "dead" in frontier("workers", "plain").out
 
 
 def test_hosts(frontier: Frontier, redis: redis_py.Redis) -> None:
-    worker = FakeWorker(Exchange(redis, delay=5000, concurrency=1))
+    worker = FakeWorker(redis, delay=5000, concurrency=1)
     worker.send(outbox=[request(1), request(2), request(3, "b.example")])
     worker.send(want=1)
     rows = {row["host"]: row for row in frontier("hosts", "plain", "--json").rows}
@@ -108,6 +132,22 @@ def test_hosts(frontier: Frontier, redis: redis_py.Redis) -> None:
     assert sum(row["queued"] for row in rows.values()) == 2
     assert len(frontier("hosts", "plain", "--json", "--limit", "1").rows) == 1
     assert "busy" in frontier("hosts", "plain").out
+
+
+def test_a_host_has_its_own_pace_or_none(frontier: Frontier, worker: FakeWorker) -> None:
+    assert frontier("host", "plain", "a.example").out == "a.example: nothing special: the settings count\n"
+    worker.send(outbox=[request(n) for n in range(10)])
+    assert "BLOCKED" in frontier("host", "plain", "a.example", "--block").out
+    assert worker.send(want=5).leases == []
+    worker.send(outbox=[request(10)])
+    assert worker.send(want=5).leases == []
+    out = frontier("host", "plain", "a.example", "--no-block", "--delay", "60", "--concurrency", "2").out
+    assert out == "a.example: delay 60 s, concurrency 2\n"
+    assert len(worker.send(want=5).leases) == 1
+    assert worker.send(want=5).leases == []
+    shown = frontier("host", "plain", "a.example", "--json").rows[0]
+    assert (shown["host"], shown["delay"], shown["concurrency"]) == ("a.example", 60_000, 2)
+    assert "nothing special" in frontier("host", "plain", "a.example", "--reset").out
 
 
 @pytest.fixture
@@ -189,21 +229,35 @@ def test_flush_needs_a_yes_and_stops_workers(frontier: Frontier, worker: FakeWor
         "1 seeds still wait in plain:start_urls; 1 workers will stop\n"
     )
     keys = {key.decode() for key in redis.keys("*") if isinstance(key, bytes)}
-    assert keys == {BASE + ":meta", BASE + ":seen", SEED_KEY, "{crawler:plain2:0}:queue:other"}
+    assert keys == {BASE + ":meta", BASE + ":memory", SEED_KEY, "{crawler:plain2:0}:queue:other"}
     assert worker.send(want=5).state == "lost"
     assert redis.hlen(BASE + ":requests") == 0
-    fresh = FakeWorker(worker.exchange, "w9")
-    assert int(fresh.run) > int(worker.run)
+    fresh = FakeWorker(worker.client, "w9")
+    assert int(fresh.shard.run) > int(worker.shard.run)
     assert worker.send(want=5).state == "lost"
 
 
 def test_flush_forgets_what_was_seen_unless_told_or_shared(frontier: Frontier, redis: redis_py.Redis) -> None:
-    redis.hset(BASE + ":bloom:meta", mapping={"epoch": "1", "blocks": "", "lanes": "1"})
+    settings = Settings()
+    settings.setmodule("crawler.settings")
+    memory = BloomDupeFilter.memory_at(settings, redis, BASE)
+    assert memory.add([b"x"]) == b"1"
     assert "what was seen is kept" in frontier("flush", "plain", "--yes", "--keep-seen").out
     assert "DEDUP_SCOPE=all shares it" in frontier("flush", "plain", "--yes", DEDUP_SCOPE="all").out
-    assert redis.exists(BASE + ":bloom:meta")
+    assert memory.has([b"x"]) == b"1"
     assert "what was seen is forgotten" in frontier("flush", "plain", "--yes").out
-    assert not redis.exists(BASE + ":bloom:meta")
+    assert memory.has([b"x"]) == b"0"
+
+
+def test_explain_knows_what_was_seen(frontier: Frontier, redis: redis_py.Redis) -> None:
+    settings = Settings()
+    settings.setmodule("crawler.settings")
+    crawler = Crawler(frontier_spiders.Plain, settings)
+    crawler.stats = load_object(settings["STATS_CLASS"])(crawler)
+    fingerprint = CanonicalFingerprinter.from_crawler(crawler).fingerprint(Request("https://a.example/1"))
+    BloomDupeFilter.memory_at(settings, redis, BASE).add([fingerprint])
+    text = frontier("explain", "plain", "https://a.example/1?utm_source=x").out
+    assert "seen      yes\nfinished  it is neither queued nor leased nor dead" in text
 
 
 def test_explain(frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis) -> None:
@@ -234,6 +288,10 @@ def test_explain(frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis) 
         (["dead", "plain", "--limit", "many"], "--limit=many: must be a whole number"),
         (["dead", "plain", "--limit", "-1"], "--limit=-1: must be at least 0"),
         (["dead", "plain", "--jsn=1"], "option=--jsn=1: no such option"),
+        (["host", "plain", "a.example", "--delay", "slow"], "--delay=slow: must be a number of seconds"),
+        (["host", "plain", "a.example", "--delay", "-1"], "--delay=-1: must be at least 0"),
+        (["host", "plain", "a.example", "--concurrency", "0"], "--concurrency=0: must be at least 1"),
+        (["hosts", "plain", "--block"], "--block=True: not an option of scrapy frontier hosts SPIDER"),
         (["flush", "plain"], "--yes=(not given): this deletes the queue"),
     ],
 )
@@ -253,8 +311,7 @@ def test_no_server_is_one_line(frontier: Frontier) -> None:
 @pytest.mark.slow
 def test_looks_are_quick_with_a_million_queued(redis: redis_py.Redis) -> None:
     """One host with everything is the worst case: nothing may walk through its queue."""
-    exchange = Exchange(redis)
-    exchange.join()
+    FakeWorker(redis)
     script = redis.register_script("""
         for i = 1, 20000 do
           redis.call('HSET', KEYS[1] .. ':requests', ARGV[1] + i, 'x')
@@ -273,3 +330,8 @@ def test_looks_are_quick_with_a_million_queued(redis: redis_py.Redis) -> None:
         times.append(time.perf_counter() - began)
     assert control.status()["queued"] == 1_000_000
     assert max(times) < 0.05, times
+
+
+def test_flush_knows_every_key_of_the_catalogue() -> None:
+    named = set(re.findall(r"^BASE:([a-z]+)", crawler.keys.__doc__ or "", re.MULTILINE))
+    assert named - {"meta", "queue", "hosts", "robots"} == set(control_module._FIXED)  # see there why

@@ -42,6 +42,7 @@ class Shard:
     constants: dict[str, Any] = field(default_factory=lambda: dict(CONSTANTS))
     run: str = "1"
     seqs: dict[str, int] = field(default_factory=dict)
+    seed_key: str = "spider:start_urls"
 
     def join(
         self, worker: str = "w", pinned: str = "", versions: str = "v=1", empty: str = "0", emptied: str = "0"
@@ -60,7 +61,7 @@ class Shard:
         self.seqs[worker] = seq
         message = Message(worker=worker, seq=seq, run=self.run, **fields)
         text = ("#!lua flags=allow-oom\n" if drain else "#!lua\n") + SET_MEMORY + source("exchange")
-        keys = (self.keys.frontier, self.keys.dedup, "spider:start_urls")
+        keys = (self.keys.frontier, self.keys.dedup, self.seed_key)
         self.client.script_load(text)
         sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         reply: Any = self.client.evalsha(sha, 3, *keys, message.pack(constants, drain))
