@@ -1,7 +1,8 @@
 """The extension: one endpoint per crawl that shows, when asked, what the crawl's stats, scheduler and Redis know.
 
-Nothing is counted twice. Only two things are measured here, because nobody else keeps them: the distributions of
-download and exchange times. How many items a pipeline raised on goes into Scrapy's stats as ``item_error_count``.
+Nothing is counted twice. Three things are counted here because nobody else does: responses that came over the network
+(Scrapy's stats count those from caches too), and the distributions of download and exchange times. How many items a
+pipeline raised on goes into Scrapy's stats as ``item_error_count``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import scrapy
-from prometheus_client import Histogram, disable_created_metrics
+from prometheus_client import Counter, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.gc_collector import GCCollector
@@ -66,6 +67,7 @@ class MetricsExtension(Collector):
         self._sampler: Sampler | None = None
         self._sample: Sample | None = None
         self._downloads: Histogram | None = None
+        self._responses: dict[str, Counter] = {}
         self._ticking: asyncio.Task[None] | None = None
         self._files: list[Textfile | Discovery] = []
         self._scraped, self._stopped = asyncio.Event(), asyncio.Event()
@@ -121,10 +123,12 @@ class MetricsExtension(Collector):
         await self._stop()
 
     def response_downloaded(self, response: Response, request: Request) -> None:
-        """A response came over the network."""
+        """A response came over the network; one from a cache has no such signal."""
         latency = request.meta.get("download_latency")
         if latency is not None and self._downloads is not None:
             self._downloads.observe(latency)
+        if self._responses:
+            self._responses.get(f"{response.status // 100}xx", self._responses["other"]).inc()
 
     def item_error(self) -> None:
         """A pipeline raised."""
@@ -156,6 +160,14 @@ class MetricsExtension(Collector):
             made = Histogram(name, text, [*self._labels], registry=self.registry, buckets=buckets)
             return made.labels(*self._labels.values())
 
+        responses = Counter(
+            "crawler_responses",
+            "Responses over the network, robots.txt and redirects included.",
+            [*self._labels, "status_class"],
+            registry=self.registry,
+        )
+        classes = ("1xx", "2xx", "3xx", "4xx", "5xx", "other")
+        self._responses = {name: responses.labels(*self._labels.values(), name) for name in classes}
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self._downloads = histogram(

@@ -24,10 +24,7 @@ class Counter(NamedTuple):
 
 
 COUNTERS = {
-    "crawler_responses": Counter(
-        "Responses received, robots.txt and redirects included.", "status_class", ("2xx", "3xx", "4xx", "5xx")
-    ),
-    "crawler_response_bytes": Counter("Bytes of responses as they were downloaded, headers included."),
+    "crawler_response_bytes": Counter("Bytes of responses, headers included; from caches too."),
     "crawler_items": Counter("Items by what became of them.", "outcome", ("scraped", "dropped", "failed")),
     "crawler_errors": Counter(
         "Failures by kind; a download counts each attempt.",
@@ -67,7 +64,6 @@ _EXACT: dict[str, tuple[str, str]] = {
 }
 # start of a stat's name → counter; the rest of the name is the label value
 _PREFIXES = {
-    "downloader/response_status_count/": "crawler_responses",
     "downloader/exception_type_count/": "crawler_errors",
     "canonical/stripped/": "crawler_canonical_stripped",
     "frontier/dropped/": "crawler_frontier_dropped",
@@ -117,8 +113,6 @@ def _place(stat: str) -> tuple[str, str] | None:
     for prefix, metric in _PREFIXES.items():
         if stat.startswith(prefix):
             rest = stat[len(prefix) :]
-            if metric == "crawler_responses":
-                return metric, f"{rest[0]}xx" if re.fullmatch(r"[1-5]\d\d", rest) else "other"
             if metric == "crawler_errors":
                 return None if rest.endswith(_IGNORED) else (metric, "download")
             return metric, _without_hosts(rest)

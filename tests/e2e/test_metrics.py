@@ -1,0 +1,291 @@
+"""Metrics of real workers: what is documented is shown, sums are exact to the page, probes tell the truth."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from scrapy import Request
+from scrapy.http import HtmlResponse
+
+from crawler.spiders.site import SiteSpider
+from tests.e2e.crew import Crew
+from tests.site import Site
+from tests.support.project import PROJECT, clean_env
+from tests.support.prometheus import Prometheus, Reply, Series, get, promtool, scrape, targets
+from tests.support.server import RedisServer, free_port, wait_for
+
+Sites = Callable[..., Site]
+
+
+class Watched(Crew):
+    """A crew whose workers enter themselves into a discovery file and linger until they were scraped."""
+
+    def __init__(self, site: Site, redis_url: str, folder: Path, **settings: str) -> None:
+        self.sd_file = folder / "targets.json"
+        usual = {"METRICS_SD_FILE": str(self.sd_file), "METRICS_LINGER": "60", "METRICS_PORT": str(free_port())}
+        super().__init__(site, redis_url, folder, **{**usual, **settings})
+
+    def address(self, name: str) -> str:
+        """Where a worker's endpoint is, once it is there."""
+        wait_for(lambda: name in targets(self.sd_file) or self.workers[name].poll() is not None, f"{name} listens", 30)
+        assert name in targets(self.sd_file), self.log(name)
+        return targets(self.sd_file)[name]
+
+    def ask(self, name: str, path: str) -> Reply:
+        """One of a worker's paths."""
+        return get(f"http://{self.address(name)}{path}")
+
+    def lingers(self, name: str) -> None:
+        """Waits until a worker's crawl is over and it waits for the last scrape."""
+        wait_for(lambda: "for the last scrape" in self.log(name), f"{name} lingers", 60)
+
+
+def documented() -> set[str]:
+    """Metrics in the table of docs/metrics.md."""
+    return set(re.findall(r"^\| `(crawler_\w+)` \|", (PROJECT / "docs" / "metrics.md").read_text(), re.MULTILINE))
+
+
+def test_what_is_documented_is_shown_and_the_reverse(site: Sites, redis_url: str, tmp_path: Path) -> None:
+    crew = Watched(site(pages=60), redis_url, tmp_path, METRICS_TEXTFILE=str(tmp_path))
+    crew.start("w1")
+    address = crew.address("w1")
+    crew.lingers("w1")
+    text = get(f"http://{address}/metrics").text
+    series, report = Series.of(text), crew.site.report()
+    crew.finish()
+
+    shown = {re.sub("_(bucket|sum|count)$", "", name) for name in series.names if name.startswith("crawler_")}
+    assert shown == documented()
+    assert {sample["spider"] for _, labels in series if (sample := dict(labels)).keys() & {"spider"}} == {"site"}
+    assert series.sum("crawler_responses_total") == len(report.hits)
+    assert series.sum("crawler_download_seconds_count") == len(report.hits)
+    assert series.sum("crawler_items_total", outcome="scraped") == 60
+    assert series.sum("crawler_frontier_finished") == series.sum("crawler_redis_up") == 1
+    assert series.sum("crawler_frontier_queued") == series.sum("crawler_worker_requests") == 0
+    assert series.sum("crawler_bloom_elements") >= 60
+    assert series.sum("crawler_worker_info", worker="w1") == 1
+
+    assert targets(crew.sd_file) == {}, "who leaves takes its entry out"
+    kept = Series.of((tmp_path / "crawler_w1.prom").read_text())
+    assert kept.sum("crawler_items_total", outcome="scraped", worker="w1") == 60
+    checked = promtool("check", "metrics", stdin=text)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_openmetrics_for_who_asks(site: Sites, redis_url: str, tmp_path: Path) -> None:
+    crew = Watched(site(pages=3, easy=True), redis_url, tmp_path)
+    crew.start("w1")
+    url = f"http://{crew.address('w1')}/metrics"
+    reply = get(url, Accept="application/openmetrics-text; version=1.0.0")
+    assert reply.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert reply.text.endswith("# EOF\n")
+
+
+def test_workers_on_one_machine_take_a_port_each(site: Sites, redis_url: str, tmp_path: Path) -> None:
+    crew = Watched(site(pages=20, easy=True), redis_url, tmp_path, FRONTIER_RUN="ports")
+    crew.start("w1", "w2")
+    addresses = [crew.address(name) for name in ("w1", "w2")]
+    assert len(set(addresses)) == 2
+    for name in ("w1", "w2"):
+        crew.lingers(name)
+    fetched = [scrape(address).sum("crawler_items_total", outcome="scraped") for address in addresses]
+    crew.finish()
+    assert sum(fetched) == 20
+    logs = crew.log("w1") + crew.log("w2")
+    assert len(re.findall(r"Metrics: http://127\.0\.0\.1:\d+/metrics$", logs, re.MULTILINE)) == 1
+    taken = f"(METRICS_PORT={crew.env['METRICS_PORT']} is taken)"
+    assert logs.count(taken) == 1
+
+
+def test_health_follows_the_exchange(site: Sites, tmp_path: Path) -> None:
+    with RedisServer() as server:
+        crew = Watched(site(pages=2000, easy=True), server.url, tmp_path, DOWNLOAD_DELAY="0.2")
+        crew.start("w1")
+        crew.fetched(3)
+        for path in ("/healthz", "/readyz", "/livez"):
+            assert crew.ask("w1", path).status == 200
+        before = Series.of(crew.ask("w1", "/metrics").text)
+        assert before.sum("crawler_redis_up") == 1
+        assert before.sum("crawler_frontier_workers", state="live") == 1
+
+        server.freeze()
+        frozen = time.monotonic()
+        wait_for(lambda: crew.ask("w1", "/healthz").status == 503, "503 while Redis is frozen", 15, every=0.2)
+        assert crew.ask("w1", "/readyz").status == 503
+        assert crew.ask("w1", "/livez").status == 200
+        assert time.monotonic() - frozen > 5, "a short silence is no illness"
+        asked = time.monotonic()
+        during = Series.of(crew.ask("w1", "/metrics").text)
+        assert time.monotonic() - asked < 4, "a scrape waits for Redis a second or two, not for ever"
+        assert during.sum("crawler_redis_up") == 0
+        assert "crawler_frontier_workers" not in during.names, "better no value than an old one"
+
+        server.resume()
+        wait_for(lambda: crew.ask("w1", "/healthz").status == 200, "healthy again", 15, every=0.2)
+        crew.workers["w1"].terminate()
+        crew.finish(20)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_reported_lost_and_leaves_the_discovery_file(
+    site: Sites, redis_url: str, tmp_path: Path
+) -> None:
+    crew = Watched(site(pages=2000, easy=True), redis_url, tmp_path, DOWNLOAD_DELAY="0.2")
+    crew.start("w1", "w2")
+    crew.address("w1")
+    crew.address("w2")
+    crew.kill("w2")
+    wait_for(lambda: set(targets(crew.sd_file)) == {"w1"}, "the dead one is out of the file", 15)
+
+    def lost() -> bool:
+        return scrape(crew.address("w1")).sum("crawler_frontier_workers", state="lost") == 1
+
+    wait_for(lost, "the dead one is reported lost", 20, every=0.5)
+    crew.workers["w1"].terminate()
+    crew.finish(20)
+
+
+def test_a_signal_ends_the_lingering(site: Sites, redis_url: str, tmp_path: Path) -> None:
+    crew = Watched(site(pages=5, easy=True), redis_url, tmp_path)
+    crew.start("w1")
+    crew.lingers("w1")
+    assert crew.ask("w1", "/readyz").status == 503
+    assert crew.ask("w1", "/healthz").status == 200
+    began = time.monotonic()
+    crew.workers["w1"].send_signal(signal.SIGTERM)
+    crew.finish(20)
+    assert time.monotonic() - began < 5
+    assert targets(crew.sd_file) == {}
+
+
+def test_nothing_is_served_when_switched_off(site: Sites, redis_url: str, tmp_path: Path) -> None:
+    crew = Watched(site(pages=5, easy=True), redis_url, tmp_path, METRICS_ENABLED="0")
+    crew.start("w1")
+    crew.finish()
+    assert "Metrics:" not in crew.log("w1")
+    assert not crew.sd_file.exists()
+
+
+def test_an_unusable_address_is_one_line(site: Sites, redis_url: str, tmp_path: Path) -> None:
+    crew = Watched(site(pages=5, easy=True), redis_url, tmp_path, METRICS_HOST="192.0.2.1")
+    crew.start("w1")
+    assert crew.workers["w1"].wait(30) == 1
+    (line,) = crew.log("w1").splitlines()
+    assert line.startswith("METRICS_HOST=192.0.2.1: is no address of this machine")
+
+
+TWICE = """
+import asyncio, re, sys
+from urllib.request import urlopen
+from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.utils.project import get_project_settings
+from scrapy.utils.reactor import install_reactor
+
+async def scraped(crawl):
+    items = None
+    while not crawl.done():
+        await asyncio.sleep(0.05)
+        try:
+            text = await asyncio.to_thread(lambda: urlopen(sys.argv[2]).read().decode())
+            items = re.search('crawler_items_total{outcome="scraped".*} (.*)', text)[1]
+        except OSError:
+            pass
+    return items
+
+async def main():
+    for number in (1, 2):
+        runner = AsyncCrawlerRunner(get_project_settings())
+        print(await scraped(runner.crawl("site", start=sys.argv[1])), flush=True)
+    reactor.stop()
+
+install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+from twisted.internet import reactor
+from scrapy.utils.defer import deferred_from_coro
+reactor.callWhenRunning(lambda: deferred_from_coro(main()).addErrback(lambda f: (f.printTraceback(), reactor.stop())))
+reactor.run()
+"""
+
+
+def test_a_second_crawl_in_one_process_counts_anew_on_the_same_port(
+    site: Sites, redis_url: str, tmp_path: Path
+) -> None:
+    crew = Watched(site(pages=8, easy=True), redis_url, tmp_path, SCHEDULER_FLUSH_ON_START="1")
+    arguments = [crew.site.start, f"http://127.0.0.1:{crew.env['METRICS_PORT']}/metrics"]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(TWICE), *arguments],
+        cwd=PROJECT, env=clean_env(crew.env), capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["8.0", "8.0"], done.stderr[-3000:]
+
+
+@pytest.fixture
+def prometheus(tmp_path: Path) -> Iterator[Callable[[Path], Prometheus]]:
+    """``prometheus(sd_file)`` → a running server that scrapes every second."""
+    with ExitStack() as stack:
+
+        def start(sd_file: Path) -> Prometheus:
+            folder = tmp_path / "prometheus"
+            folder.mkdir()
+            job = {"job_name": "crawler", "file_sd_configs": [{"files": [str(sd_file)]}]}
+            timing = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+            rules = [str(PROJECT / "deploy" / "prometheus" / "rules.yml")]
+            return stack.enter_context(
+                Prometheus(folder, {"global": timing, "rule_files": rules, "scrape_configs": [job]})
+            )
+
+        yield start
+
+
+def links_offered(site: Site) -> int:
+    """Links that the spider finds on the site's pages, each page read once."""
+    spider, links = SiteSpider(start=site.start), 0
+    for page in site.truth()["pages"]:
+        request, body = Request(page["url"]), get(page["url"]).text.encode()
+        response = HtmlResponse(page["url"], body=body, encoding="utf-8", request=request)
+        links += sum(isinstance(found, Request) for found in spider.parse(response))
+    return links
+
+
+def test_prometheus_adds_up_to_what_the_site_counted(
+    site: Sites, redis_url: str, tmp_path: Path, prometheus: Callable[[Path], Prometheus]
+) -> None:
+    """Three workers, a real Prometheus, sums over the workers in PromQL: equal to the site's own books, to the page."""
+    books = site(pages=300, easy=True, latency=0.05, robots=0)
+    crew = Watched(books, redis_url, tmp_path, FRONTIER_RUN="sums")
+    server = prometheus(crew.sd_file)
+    crew.start("w1", "w2", "w3")
+    wait_for(lambda: server.value('sum(up{job="crawler"})') == 3, "Prometheus sees 3 workers", 60, every=0.2)
+    crew.finish(90)
+    report = books.report()
+    assert report.missed == []
+    assert report.twice == {}
+
+    def total(metric: str) -> float | None:
+        return server.value(f"sum(max_over_time({metric}[10m]))")
+
+    duplicates = links_offered(books) - (300 - 1)
+    assert duplicates > 300
+    figures = {
+        "responses": total("crawler_responses_total"),
+        "downloads": total("crawler_download_seconds_count"),
+        "items": total('crawler_items_total{outcome="scraped"}'),
+        "new": total('crawler_dedup_checks_total{result="new"}'),
+        "duplicates": total('crawler_dedup_checks_total{result="duplicate"}'),
+    }
+    hits = len(report.hits)
+    print(figures)
+    assert figures == {
+        "responses": hits, "downloads": hits, "items": 300, "new": 300, "duplicates": duplicates,
+    }  # fmt: skip
+    workers = server.query("sum by (worker) (max_over_time(crawler_worker_info[10m]))")
+    assert {labels[0][1] for labels in workers} == {"w1", "w2", "w3"}
+    assert server.value('max(max_over_time(ALERTS{alertstate="firing"}[10m]))') is None, "a healthy crawl wakes nobody"

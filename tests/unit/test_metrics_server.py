@@ -1,0 +1,202 @@
+"""The endpoint's own HTTP: it answers, it refuses, it moves on, and no client can hold it up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client import Counter
+from prometheus_client.registry import CollectorRegistry
+from scrapy.settings import Settings
+
+from crawler.errors import ConfigError
+from crawler.metrics.files import Discovery, Textfile
+from crawler.metrics.options import Options
+from crawler.metrics.server import Answer, Server
+from tests.support.server import free_port
+
+
+async def _hello(headers: Mapping[str, str]) -> Answer:
+    return Answer(f"hello {headers.get('x-name', '')}".encode())
+
+
+async def _broken(_: Mapping[str, str]) -> Answer:
+    raise RuntimeError("boom")
+
+
+@asynccontextmanager
+async def serving(port: int = 0) -> AsyncIterator[Server]:
+    server = Server("127.0.0.1", port, {"/hello": _hello, "/broken": _broken})
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def talk(server: Server, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(request)
+    await writer.drain()
+    try:
+        return await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.close()
+
+
+def answers(request: bytes) -> bytes:
+    async def go() -> bytes:
+        async with serving() as server:
+            return await talk(server, request)
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "body"),
+    [
+        (b"GET /hello HTTP/1.1\r\nX-Name: Ada\r\n\r\n", 200, b"hello Ada"),
+        (b"GET /hello?a=1 HTTP/1.0\r\n\r\n", 200, b"hello "),
+        (b"HEAD /hello HTTP/1.1\r\n\r\n", 200, b""),
+        (b"GET / HTTP/1.1\r\n\r\n", 200, b"/hello\n/broken\n"),
+        (b"GET /nothing HTTP/1.1\r\n\r\n", 404, b"/hello\n/broken\n"),
+        (b"POST /hello HTTP/1.1\r\n\r\n", 405, b"only GET and HEAD\n"),
+        (b"\x16\x03\x01 nonsense\r\n\r\n", 400, b"bad request\n"),
+    ],
+)
+def test_answers(request_: bytes, status: int, body: bytes) -> None:
+    head, _, content = answers(request_).partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert content == body
+    assert b"Connection: close" in head
+
+
+def test_a_bug_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+    assert answers(b"GET /broken HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 500 ")
+    assert "boom" in caplog.text
+
+
+@pytest.mark.parametrize("request_", [b"GET /" + b"x" * 100_000, b""])
+def test_an_endless_or_empty_request_is_dropped(request_: bytes) -> None:
+    async def go() -> bytes:
+        async with serving() as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(request_)
+            if not request_:
+                writer.write_eof()
+            try:
+                return await asyncio.wait_for(reader.read(), 10)
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+    assert asyncio.run(go()) == b""
+
+
+def test_a_silent_client_holds_up_nobody_and_not_the_end() -> None:
+    async def go() -> float:
+        async with serving() as server:
+            _, silent = await asyncio.open_connection("127.0.0.1", server.port)
+            assert (await talk(server, b"GET /hello HTTP/1.1\r\n\r\n")).endswith(b"hello ")
+            began = asyncio.get_running_loop().time()
+            await server.stop()
+            silent.close()
+            return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(go()) < 3
+
+
+def test_a_taken_port_moves_on() -> None:
+    async def go() -> None:
+        async with serving(free_port()) as first, serving(first.port) as second:
+            assert not first.moved
+            assert second.moved
+            assert second.port > first.port
+            assert (await talk(second, b"GET /hello HTTP/1.1\r\n\r\n")).endswith(b"hello ")
+
+    asyncio.run(go())
+
+
+def test_a_stopped_server_frees_its_port() -> None:
+    async def go() -> None:
+        async with serving(free_port()) as first:
+            port = first.port
+            await talk(first, b"GET /hello HTTP/1.1\r\n\r\n")
+        async with serving(port) as second:
+            assert second.port == port
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("METRICS_PORT", "nine", "METRICS_PORT=nine: must be a whole number"),
+        ("METRICS_PORT", "70000", "METRICS_PORT=70000: must be between 0 and 65535"),
+        ("METRICS_LINGER", "-1", "METRICS_LINGER=-1: must be between 0.0 and 3600"),
+        ("METRICS_HOST", "192.0.2.1", "METRICS_HOST=192.0.2.1: is no address of this machine"),
+        ("METRICS_HOST", "no such host", "METRICS_HOST=no such host: is no address of this machine"),
+        (
+            "METRICS_SD_FILE",
+            "/nowhere/at/all.json",
+            "METRICS_SD_FILE=/nowhere/at/all.json: the folder /nowhere/at does",
+        ),
+        ("METRICS_SD_FILE", "/tmp", "METRICS_SD_FILE=/tmp: must name a file, not a folder"),
+    ],
+)
+def test_bad_settings_are_one_line(name: str, value: str, line: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Options.from_settings(Settings({name: value}))
+    assert str(error.value).startswith(line)
+
+
+def test_discovery_keeps_who_listens_and_drops_who_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "targets.json"
+    file.write_text('[{"targets": ["127.0.0.1:1"], "labels": {"worker": "dead"}}]')
+
+    def workers() -> set[str]:
+        return {entry["labels"]["worker"] for entry in json.loads(file.read_text())}
+
+    async def go() -> None:
+        async with serving() as one, serving() as two:
+            first = Discovery(file, one.address, {"worker": "one"})
+            second = Discovery(file, two.address, {"worker": "two"})
+            await asyncio.to_thread(first.enter)
+            assert workers() == {"one"}
+            await asyncio.to_thread(second.enter)
+            assert workers() == {"one", "two"}
+            await one.stop()  # as after kill -9: nobody took its entry out
+            await asyncio.to_thread(second.enter)
+            assert workers() == {"two"}
+            await asyncio.to_thread(second.leave)
+        assert json.loads(file.read_text()) == []
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("text", ["", "not json", "{}", "[1]", '[{"targets": []}]'])
+def test_a_damaged_discovery_file_is_begun_anew(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "targets.json"
+    file.write_text(text)
+    Discovery(file, "127.0.0.1:9", {"worker": "w"}).enter()
+    assert json.loads(file.read_text()) == [{"targets": ["127.0.0.1:9"], "labels": {"worker": "w"}}]
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["targets.json"]
+
+
+def test_textfile_has_the_worker_and_only_our_series(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    Counter("crawler_things", "Things.", ["kind"], registry=registry).labels("a").inc()
+    Counter("process_things", "Not ours.", registry=registry).inc()
+    textfile = Textfile(tmp_path, "host/1", registry)
+    textfile.write()
+    assert [path.name for path in tmp_path.iterdir()] == ["crawler_host_1.prom"]
+    text = textfile.path.read_text()
+    assert 'crawler_things_total{kind="a",worker="host/1"} 1.0' in text
+    assert "process_things" not in text
+    assert "_created" not in text
+    assert Textfile(tmp_path / "own.prom", "w", registry).path.name == "own.prom"
