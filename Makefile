@@ -27,7 +27,7 @@ test: venv ## the default suite (ARGS="-k bloom")
 	@$(PYTEST) -n $(RUNNERS) $(ARGS)
 
 test-all: venv ## the default suite, the slow tests and, where an engine runs, the Docker tests
-	@$(PYTEST) -n $(RUNNERS) -m "" $(ARGS)
+	@$(PYTEST) -n $(RUNNERS) -m "" --ignore tests/benchmarks $(ARGS)
 
 check: venv ## ruff and mypy
 	@$(BIN)/ruff check

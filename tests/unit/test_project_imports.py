@@ -38,6 +38,7 @@ ADAPTERS = {
     "crawler.dedup.log",
     "crawler.dedup.memory",
     "crawler.dedup.stored",
+    "crawler.dedup.transfer",
 }
 IMPURE = {"scrapy", "scrapy_redis", "twisted", "redis", "valkey"}
 
