@@ -124,6 +124,13 @@ class RedisDupeFilter:
             stats=stats,
         )
 
+    @classmethod
+    def memory_at(cls, settings: BaseSettings, client: redis.Redis, base: str) -> memory.SeenMemory:
+        """The memory under `base`, for commands: to look into it or to change it from outside a crawl."""
+        return memory.SeenMemory(
+            client, base, cls.plan(settings)(choose_backend(client, base, options.backend(settings)))
+        )
+
     # For the project's scheduler --------------------------------------------------------------------------------------
 
     def admission(self, base: str) -> LuaAdmission:

@@ -156,6 +156,15 @@ class CompactSizing:
         """Members per set of layer `index`: an element meets a stranger's integer in its set with load / 2^32."""
         return max(1, min(COMPACT_LOAD, int(layer_error(self.error, index) * 2**32)))
 
+    def estimated_error(self, elements: int) -> float:
+        """Share of new elements taken for seen by a memory that holds `elements`."""
+        left, index, total = elements, 0, 0.0
+        while left > 0:
+            held = min(left, self.capacity << index)
+            total += held / self.sets(index) / 2**32
+            left, index = left - held, index + 1
+        return total
+
     def sets(self, index: int) -> int:
         """Sets of layer `index`."""
         return math.ceil((self.capacity << index) / self.load(index))

@@ -79,8 +79,18 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _generations(client: redis.Redis, stored: Stored) -> range:
-    length, count = int(stored.fields["length"]), int(stored.fields["generations"])
+def rotate(client: redis.Redis, window: Stored) -> int:
+    """Let the next generation of a window begin now: its clock is set ahead for good. Returns its number."""
+    length, now = int(window.fields["length"]), _window_time(client, window)
+    client.hincrby(window.meta_key, "offset", length - now % length)
+    return now // length + 1
+
+
+def _generations(client: redis.Redis, window: Stored) -> range:
+    newest = _window_time(client, window) // int(window.fields["length"])
+    return range(newest - int(window.fields["generations"]), newest + 1)
+
+
+def _window_time(client: redis.Redis, window: Stored) -> int:
     seconds, microseconds = client.time()
-    now = seconds * 1000 + microseconds // 1000 + int(stored.fields.get("offset", 0))
-    return range(now // length - count, now // length + 1)
+    return int(seconds) * 1000 + int(microseconds) // 1000 + int(window.fields.get("offset", 0))

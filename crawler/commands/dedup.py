@@ -1,0 +1,301 @@
+"""``scrapy dedup``: plan, inspect and tend the memory of what was seen."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.commands import ScrapyCommand
+
+from crawler.commands import figures
+from crawler.commands.spider import find_spider, one_line
+from crawler.errors import ConfigError, StoredDataError
+
+if TYPE_CHECKING:
+    import redis
+    from scrapy import Spider
+    from scrapy.settings import Settings
+
+    from crawler.dedup.memory import SeenMemory
+    from crawler.dedup.report import Part
+
+
+class Command(ScrapyCommand):
+    """One action on the memory of one spider; ``plan`` needs neither spider nor server."""
+
+    requires_project = True
+    requires_crawler_process = False
+
+    def syntax(self) -> str:
+        """Shown in the usage line."""
+        return "ACTION [SPIDER] [arguments] [options]"
+
+    def short_desc(self) -> str:
+        """Shown in the list of commands."""
+        return "Plan, inspect and tend the memory of what was seen"
+
+    def long_desc(self) -> str:
+        """Shown by ``scrapy dedup -h``."""
+        return "Actions: " + ", ".join(f"{action.usage} ({action.help})" for action in ACTIONS.values()) + "."
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """The flags of all actions."""
+        super().add_options(parser)
+        parser.add_argument("--json", action="store_true", help="JSON instead of text")
+        parser.add_argument("--capacity", metavar="N", help="plan: pages, such as 100M (default: BLOOM_CAPACITY)")
+        parser.add_argument("--error-rate", metavar="P", help="plan: such as 1e-6 (default: BLOOM_ERROR_RATE)")
+        parser.add_argument("--yes", action="store_true", help="clear: yes, forget everything")
+
+    @one_line
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Exit code 0: done; 1: the server, its data, or a thing this kind cannot do; 2: bad arguments."""
+        from crawler import connection
+
+        assert self.settings is not None
+        action = ACTIONS.get(args[0] if args else "")
+        if action is None:
+            raise ConfigError("action", args[0] if args else "(not given)", f"must be one of {', '.join(ACTIONS)}")
+        if args[0] == "plan":
+            _arguments(args[1:], action)
+            plan(self.settings, opts)
+            return
+        spider = find_spider(self.settings, args[1:2], f"scrapy dedup {action.usage}")
+        rest = _arguments(args[2:], action)
+        connection.check(self.settings)
+        with connection.sync_client(self.settings) as client:
+            self.exitcode = action.function(Seen(self.settings, spider, client), opts, rest) or 0
+
+
+class Seen:
+    """What an action works on: a spider's memory, and the fingerprints its pages have."""
+
+    def __init__(self, settings: Settings, spider_class: type[Spider], client: redis.Redis) -> None:
+        from scrapy.utils.misc import load_object
+
+        from crawler.keys import Keys
+
+        self.settings, self.spider_class, self.client = settings.copy(), spider_class, client
+        spider_class.update_settings(self.settings)
+        self.name = spider_class.name
+        self.base = Keys.from_settings(self.settings, spider_class.name).dedup
+        self.path = str(self.settings["DUPEFILTER_CLASS"])
+        self.dupefilter = load_object(self.settings["DUPEFILTER_CLASS"])
+
+    def memory(self) -> SeenMemory:
+        """The memory; ConfigError if the dupefilter keeps none on the server."""
+        if not hasattr(self.dupefilter, "memory_at"):
+            raise ConfigError("DUPEFILTER_CLASS", self.path, "keeps no memory on the server that this command knows")
+        memory: SeenMemory = self.dupefilter.memory_at(self.settings, self.client, self.base)
+        return memory
+
+    def fingerprints(self, urls: Sequence[str]) -> list[bytes]:
+        """Of GET requests for the URLs, as this spider's crawl would make them."""
+        from scrapy import Request
+        from scrapy.crawler import Crawler
+        from scrapy.utils.misc import build_from_crawler, load_object
+
+        crawler = Crawler(self.spider_class, self.settings)
+        crawler.stats = load_object(self.settings["STATS_CLASS"])(crawler)
+        fingerprinter: Any = build_from_crawler(load_object(self.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
+        fingerprints = []
+        for url in urls:
+            try:
+                fingerprints.append(fingerprinter.fingerprint(Request(url)))
+            except ValueError as error:
+                raise ConfigError("URL", url, f"is not one that can be crawled ({error})") from None
+        return fingerprints
+
+
+# Actions --------------------------------------------------------------------------------------------------------------
+
+
+def plan(settings: Settings, opts: argparse.Namespace) -> None:
+    """Sizes and errors, before anything is stored."""
+    from crawler.dedup import options, report
+
+    wanted = settings.copy()
+    if opts.capacity is not None:
+        wanted.set("BLOOM_CAPACITY", figures.count("--capacity", opts.capacity))
+    if opts.error_rate is not None:
+        wanted.set("BLOOM_ERROR_RATE", opts.error_rate)
+    capacity, error = options.capacity(wanted), options.error_rate(wanted)
+    facts = report.plan(capacity, error)
+    if opts.json:
+        print(json.dumps(facts))
+        return
+    bits, theory, lost = (
+        facts["bits_per_page"],
+        facts["theory_bits_per_page"],
+        figures.few(facts["expected_lost_pages"]),
+    )
+    print(f"A Bloom filter for {capacity:,} pages that errs on at most {error:g} of the new ones")
+    print(f"  {bits:.1f} bits per page (theory {theory:.1f}), k = {facts['k']}")
+    print(f"  {figures.size(facts['bytes'])} in {facts['keys']:,} keys when full, nothing before it is used")
+    print(f"  an error is a page that is never crawled: expect {lost} of {capacity:,}")
+    print("  begun smaller, it grows to this size in layers, within the same error\n")
+    rows = [["pages", "Bloom", "lost pages", "compact", "exact", "scrapy-redis"]]
+    rows += [_plan_row(pages, error) for pages in sorted({10**7, 10**8, 10**9, capacity})]
+    figures.print_table(rows)
+
+
+def _plan_row(pages: int, error: float) -> list[str]:
+    from crawler.dedup import report
+    from crawler.dedup.sizing import CompactSizing, Sizing
+
+    sizing = Sizing(pages, error)
+    compact = report.compact_bytes(CompactSizing(pages, error), pages) if error >= 1e-8 else None
+    return [
+        f"{pages:,}",
+        figures.size(report.bitmap_bytes(sizing, pages)),
+        figures.few(report.expected_losses(sizing, pages)),
+        "-" if compact is None else figures.size(compact),
+        figures.size(report.EXACT * pages),
+        figures.size(report.SCRAPY_REDIS * pages),
+    ]
+
+
+def status(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
+    """Layers, fill, and how often it errs now."""
+    from crawler.dedup import report
+
+    parts = report.status(seen.client, seen.base)
+    if opts.json:
+        print(
+            json.dumps({"spider": seen.name, "base": seen.base, "parts": [dataclasses.asdict(part) for part in parts]})
+        )
+        return
+    if not parts:
+        print(f"{seen.name}: nothing seen yet under {seen.base}")
+        return
+    rows = [["memory", "pages", "layers", "fill", "errs now", "configured", "size"]]
+    rows += [_status_row(part) for part in parts]
+    figures.print_table(rows)
+
+
+def _status_row(part: Part) -> list[str]:
+    return [
+        f"{part.kind} {part.role}".strip(),
+        f"{part.elements:,}",
+        "" if part.layers is None else str(part.layers),
+        "" if part.fill is None else f"{part.fill:.1%}",
+        "" if part.error_now is None else f"{part.error_now:.2g}",
+        "never" if part.error_rate is None else f"{part.error_rate:g}",
+        "" if part.bytes is None else figures.size(part.bytes),
+    ]
+
+
+def check(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
+    """Whether URLs were seen; records nothing."""
+    answers = seen.memory().has(seen.fingerprints(rest))
+    for url, answer in zip(rest, answers, strict=True):
+        if opts.json:
+            print(json.dumps({"url": url, "seen": answer == ord("1")}))
+        else:
+            print(f"{'seen' if answer == ord('1') else 'not seen'}  {url}")
+
+
+def forget(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> int:
+    """URLs may be crawled again."""
+    answers = seen.memory().forget(seen.fingerprints(rest)).decode()
+    words = {"1": "forgotten", "0": "was not seen", "F": "cannot be forgotten"}
+    for url, answer in zip(rest, answers, strict=True):
+        print(json.dumps({"url": url, "result": words[answer]}) if opts.json else f"{words[answer]}  {url}")
+    if "F" not in answers:
+        return 0
+    raise StoredDataError("A Bloom filter cannot forget one page: use ExactDupeFilter or CompactDupeFilter, or "
+                          "LayeredDupeFilter, which forgets what was seen recently")  # fmt: skip
+
+
+def rotate(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
+    """A window's next generation begins now, and the oldest is given up."""
+    from crawler.dedup.stored import read_stored, rotate
+
+    stored = read_stored(seen.client, seen.base)
+    if not stored or not stored[0].kind.startswith("window/"):
+        raise ConfigError("DEDUP_WINDOW", "(not set)", f"{seen.name} has no windows that could rotate")
+    print(f"{seen.name}: generation {rotate(seen.client, stored[0])} begins")
+
+
+def fold(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
+    """A layered memory's recent pages go into its history, in small steps."""
+    if "layered" not in getattr(seen.memory().admission, "kind", ""):
+        raise ConfigError("DUPEFILTER_CLASS", seen.path, "has no recent set to fold: that is LayeredDupeFilter's")
+    memory, steps = seen.memory(), 1
+    while memory.fold(256):
+        steps += 1
+    print(f"{seen.name}: folded in {steps} steps; the recent set is empty")
+
+
+def clear(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
+    """Everything is forgotten."""
+    from crawler.dedup.memory import clear as clear_memory
+
+    if not opts.yes:
+        raise ConfigError("--yes", "(not given)", f"this forgets all that {seen.name} has seen; say --yes")
+    clear_memory(seen.client, seen.base)
+    print(f"{seen.name}: forgot everything under {seen.base}")
+
+
+def export(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
+    """The memory goes into a file."""
+    from crawler.dedup import transfer
+
+    path = Path(rest[0])
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            values = transfer.export(seen.client, seen.base, file)
+        part.replace(path)
+    except OSError as error:
+        raise ConfigError("FILE", path, f"cannot be written ({error.strerror})") from None
+    finally:
+        part.unlink(missing_ok=True)
+    print(f"{seen.name}: {values:,} values in {path} ({figures.size(path.stat().st_size)})")
+
+
+def import_(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
+    """The memory comes from a file."""
+    from crawler.dedup import transfer
+
+    try:
+        with Path(rest[0]).open("rb") as file:
+            values = transfer.load(seen.client, seen.base, file, rest[0])
+    except OSError as error:
+        raise ConfigError("FILE", rest[0], f"cannot be read ({error.strerror})") from None
+    seen.memory().prepare()  # it is what the settings ask for, or the mismatch shows now
+    print(f"{seen.name}: {values:,} values from {rest[0]}")
+
+
+class Action(NamedTuple):
+    """`most` arguments at most after the spider, `least` at least."""
+
+    usage: str
+    help: str
+    function: Callable[[Seen, argparse.Namespace, list[str]], int | None]
+    least: int = 0
+    most: int | None = 0
+
+
+ACTIONS: dict[str, Action] = {
+    "plan": Action("plan", "sizes and errors for --capacity and --error-rate", lambda *_: None),
+    "status": Action("status SPIDER", "layers, fill and how often it errs now", status),
+    "check": Action("check SPIDER URL...", "whether URLs were seen", check, 1, None),
+    "forget": Action("forget SPIDER URL...", "let URLs be crawled again", forget, 1, None),
+    "rotate": Action("rotate SPIDER", "begin a window's next generation now", rotate),
+    "fold": Action("fold SPIDER", "move the recent set into history", fold),
+    "clear": Action("clear SPIDER --yes", "forget everything", clear),
+    "export": Action("export SPIDER FILE", "write the memory to a file", export, 1, 1),
+    "import": Action("import SPIDER FILE", "read a memory from a file", import_, 1, 1),
+}
+
+
+def _arguments(rest: list[str], action: Action) -> list[str]:
+    if len(rest) < action.least:
+        raise ConfigError("arguments", "(too few)", f"usage: scrapy dedup {action.usage}")
+    if action.most is not None and len(rest) > action.most:
+        raise ConfigError("arguments", " ".join(rest), f"too many; usage: scrapy dedup {action.usage}")
+    return rest
