@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from scrapy import signals
 from scrapy.extensions.feedexport import FileFeedStorage
 
+from crawler import config
 from crawler.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def flush_feeds() -> None:
 def uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
     """``%(worker)s`` and ``%(feed_dir)s`` for feed URIs, beside Scrapy's own parameters (``FEED_URI_PARAMS``)."""
     settings = spider.crawler.settings
-    return {**params, "worker": _worker(settings), "feed_dir": settings["FEED_DIR"]}
+    return {**params, "worker": _worker(settings), "feed_dir": _folder(settings)}
 
 
 class LocalFeedStorage(FileFeedStorage):
@@ -82,7 +83,7 @@ class LocalFeedStorage(FileFeedStorage):
     def from_crawler(cls, crawler: Crawler, uri: str, *, feed_options: dict[str, Any] | None = None) -> Self:
         """Also called with the unfilled URI when the crawl starts: then a useless ``FEED_DIR`` raises ConfigError."""
         if "%(feed_dir)s" in uri:
-            _check_folder("FEED_DIR", Path(crawler.settings["FEED_DIR"]))
+            _check_folder("FEED_DIR", _folder(crawler.settings))
         return cls(uri, feed_options=feed_options)
 
     def open(self, spider: Spider) -> IO[bytes]:
@@ -177,9 +178,11 @@ class LinesFile(io.RawIOBase):
         raise OSError(f"{self.path}: 999 processes write to this file; give each its own WORKER_NAME")
 
 
-def _check_folder(name: str, folder: Path) -> None:
+def _check_folder(name: str, folder: str) -> None:
+    if "://" in folder:  # not a local one
+        return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(name, folder, f"cannot be made a folder ({error.strerror}): name another one") from None
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -265,6 +268,10 @@ def _lock_patiently(descriptor: int, path: Path) -> bool:
         logger.warning("%s cannot be locked (%s): workers must not share it", path, error)
         return True
     return False
+
+
+def _folder(settings: BaseSettings) -> str:
+    return os.path.expanduser(config.text(settings, "FEED_DIR", "items"))  # noqa: PTH111 (a Path would spoil s3://)
 
 
 def _worker(settings: BaseSettings) -> str:

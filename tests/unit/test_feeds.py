@@ -250,6 +250,24 @@ def test_a_file_system_without_locks_still_works(
     assert "cannot be locked" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("folder", "filled"),
+    [("out", "out"), ("~/out", "/home/me/out"), ("s3://bucket/out", "s3://bucket/out"), ("", "items")],
+)
+def test_folder_in_the_path(monkeypatch: pytest.MonkeyPatch, folder: str, filled: str) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    spider = Spider(name="books")
+    spider.crawler = get_crawler(Spider, {"WORKER_NAME": "w1", "FEED_DIR": folder})
+    assert uri_params({}, spider)["feed_dir"] == filled
+
+
+def test_a_remote_folder_is_not_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    crawler = get_crawler(Spider, {"WORKER_NAME": "w1", "FEED_DIR": "s3://bucket/out"})
+    LocalFeedStorage.from_crawler(crawler, "%(feed_dir)s/%(worker)s.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("name", "safe"), [("host-1", "host-1"), ("../../etc/x", ".._.._etc_x"), ("a b:c", "a_b_c")])
 def test_worker_in_the_path(name: str, safe: str) -> None:
     spider = Spider(name="books")
