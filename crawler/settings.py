@@ -32,6 +32,7 @@ REDIS_KEY_PREFIX = _env.text("REDIS_KEY_PREFIX", "crawler")
 ROBOTSTXT_OBEY = _env.flag("ROBOTSTXT_OBEY", True)
 DOWNLOAD_DELAY = _env.number("DOWNLOAD_DELAY", 1.0)
 CONCURRENT_REQUESTS = _env.integer("CONCURRENT_REQUESTS", 16, low=1)
+CONCURRENT_ITEMS = _env.integer("CONCURRENT_ITEMS", 16, low=1)  # Scrapy starts so many tasks for each response
 CONCURRENT_REQUESTS_PER_DOMAIN = _env.integer("CONCURRENT_REQUESTS_PER_DOMAIN", 1, low=1)
 AUTOTHROTTLE_ENABLED = False  # it would tune each worker alone; the frontier keeps the pace for all of them
 CRAWLER_ALLOW_PRIVATE = _env.flag("CRAWLER_ALLOW_PRIVATE", False)

@@ -67,6 +67,7 @@ DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
     "CRAWLER_ALLOW_PRIVATE": (False, "1", True),
     "DOWNLOAD_DELAY": (1.0, "0.25", 0.25),
     "CONCURRENT_REQUESTS": (16, "32", 32),
+    "CONCURRENT_ITEMS": (16, "100", 100),
     "CONCURRENT_REQUESTS_PER_DOMAIN": (1, "4", 4),
     "CANONICAL_RULES": ("", "a.toml,b.toml", "a.toml,b.toml"),
     "CANONICAL_GROUPS": ("", "session", "session"),

@@ -1,0 +1,118 @@
+"""One worker crawls the benchmark's site under one scheduler, in a process of its own; prints one line of JSON.
+
+    python -m tests.benchmarks.worker_job MODE START_URL      (REDIS_URL in the environment)
+
+MODE: memory (Scrapy alone), scrapy-redis, bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import Response
+
+PEERS: dict[str, dict[str, Any]] = {
+    "memory": {},
+    "scrapy-redis": {
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+    },
+    "bloomfilter": {
+        "SCHEDULER": "scrapy_redis_bloomfilter.scheduler.Scheduler",
+        "DUPEFILTER_CLASS": "scrapy_redis_bloomfilter.dupefilter.RFPDupeFilter",
+        "BLOOMFILTER_HASH_NUMBER": 6,
+        "BLOOMFILTER_BIT": 24,
+    },
+}
+COMMON = {  # the same work for all: no delay, no robots.txt, quiet logs
+    "CONCURRENT_REQUESTS": int(os.environ.get("BENCH_CONCURRENT", "64")),
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 64,
+    "DOWNLOAD_DELAY": 0,
+    "ROBOTSTXT_OBEY": False,
+    "LOG_LEVEL": "ERROR",
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "REDIS_URL": os.environ.get("REDIS_URL"),
+}
+
+
+class Bench(scrapy.Spider):
+    """Follows every link; no items."""
+
+    name = "bench"
+    url = ""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """The one page that leads to all others."""
+        yield scrapy.Request(self.url, dont_filter=True)
+
+    def parse(self, response: Response) -> Iterator[scrapy.Request]:
+        """All links of the page."""
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+def project_settings() -> dict[str, Any]:
+    """This project's settings page as it is, but for feeds: peers write none."""
+    from crawler import settings as page
+
+    ours = {name: getattr(page, name) for name in dir(page) if name.isupper()}
+    return ours | {"FEEDS": {}, "SPIDER_MODULES": [], "CRAWLER_ALLOW_PRIVATE": True, "METRICS_PORT": 0}
+
+
+def held(function: Callable[..., Any], worst: list[float]) -> Callable[..., Any]:
+    """`function`, noting the longest CPU time of one call: so long the reactor could do nothing else."""
+
+    @wraps(function)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            worst[0] = max(worst[0], time.thread_time() - began)
+
+    return timed
+
+
+def main(mode: str, url: str) -> None:
+    """Crawls once and prints the figures."""
+    worst = [0.0]
+    settings = dict(project_settings() if mode == "ours" else PEERS[mode])
+    if mode == "ours":
+        from crawler.frontier.message import Message, Reply
+        from crawler.frontier.worker import Worker
+
+        for owner, name in ((Worker, "collect"), (Worker, "apply"), (Message, "pack")):
+            setattr(owner, name, held(getattr(owner, name), worst))
+        Reply.unpack = held(Reply.unpack, worst)  # type: ignore[method-assign]
+    process = AsyncCrawlerProcess(settings | COMMON)
+    crawler = process.create_crawler(Bench)
+    process.crawl(crawler, url=url)
+    process.start()
+    assert crawler.stats is not None
+    stats = crawler.stats.get_stats()
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    pages = stats["response_received_count"]
+    seconds = (stats["finish_time"] - stats["start_time"]).total_seconds()
+    figures = {
+        "mode": mode,
+        "pages": pages,
+        "pages_per_second": round(pages / seconds, 1),
+        "cpu_ms_per_page": round(1000 * (usage.ru_utime + usage.ru_stime) / pages, 3),
+        "held_ms": round(1000 * worst[0], 2),
+        "seconds": round(seconds, 3),
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
