@@ -93,12 +93,17 @@ class Canonicaliser:
         href = parse.whatwg(url)
         if href is None:
             return parse.generic_host(url)
-        origin = href[: href.index("/", href.index("://") + 3)]
-        return (self._views.get(origin) or self._view(origin)).host
+        slash = href.index("/", href.index("://") + 3)
+        origin = href[:slash]
+        view = self._views.get(origin) or self._view(origin)
+        if view.by_path is not None:
+            path = href[slash:].partition("#")[0].partition("?")[0]
+            view = self._view_by_path(view, normal_path(path), origin)
+        return view.host
 
     def _view(self, origin: str) -> View:
         host = parse.split_origin(origin).host
-        sites = tuple(self._sites.find(host))
+        sites = tuple(dict.fromkeys(self._sites.find(host)))  # a rule may match by several of its hosts
         always = tuple(site for site in sites if site.everywhere)
         view = self._made(origin, host, always)
         if len(always) < len(sites):

@@ -33,6 +33,9 @@ COUNTERS = {
     ),
     "crawler_canonical_urls": Counter("URLs that were canonicalised.", "changed", ("true", "false")),
     "crawler_canonical_stripped": Counter("Query parameters that were removed, by category.", "category"),
+    "crawler_canonical_audit": Counter(
+        "Trials of merged URLs, by what they showed.", "outcome", ("same", "changed", "volatile", "failed")
+    ),
     "crawler_frontier_failed": Counter("Requests of this worker that went to the dead letters."),
     "crawler_frontier_lease_lost": Counter("Leases that ran out here and went to another worker."),
     "crawler_frontier_local": Counter("Requests that cannot be serialised and stay in this worker."),
@@ -66,6 +69,7 @@ _EXACT: dict[str, tuple[str, str]] = {
 _PREFIXES = {
     "downloader/exception_type_count/": "crawler_errors",
     "canonical/stripped/": "crawler_canonical_stripped",
+    "canonical/audit/": "crawler_canonical_audit",
     "frontier/dropped/": "crawler_frontier_dropped",
 }
 _IGNORED = "IgnoreRequest"  # an exception that is a decision, counted by whoever took it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.project import PROJECT, run_scrapy
+from tests.support.project import PROJECT, project_env, run_scrapy
 
 SPIDER = Path(__file__).with_name("redirect_spider.py")
 PAGES = {"/": 1, "/adds": 1, "/strips": 1, "/cookie": 1, "/detour": 1}
@@ -127,6 +128,15 @@ def test_with_scrapy_redis(site: Site, tmp_path: Path, redis_url: str) -> None:
         REDIS_URL=redis_url,
     )
     assert pages == PAGES
+
+
+def test_with_the_shared_frontier(site: Site, tmp_path: Path, redis_url: str) -> None:
+    env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", ROBOTSTXT_OBEY="0")
+    done = run_scrapy(["crawl", "site", "-a", f"start={site.url}"], env)
+    assert done.returncode == 0, done.stderr
+    items = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text().splitlines()]
+    assert Counter(urlsplit(item["url"]).path for item in items) == PAGES
+    assert site.hits == {"/": 1, "/adds": 2, "/strips": 2, "/cookie": 2, "/detour": 2, "/detour/login": 1}
 
 
 def test_with_the_http_cache(site: Site, tmp_path: Path) -> None:

@@ -141,6 +141,9 @@ def test_rules_are_layers_and_the_particular_wins() -> None:
 def test_host_follows_the_rules() -> None:
     made = canonicaliser({"hosts": ["a.example"], "fold": ["www", "hostdot"]})
     assert made.host("http://www.a.example.:81/x") == "a.example"
+    made = canonicaliser({"hosts": ["*", "a.example"], "path": "/1", "host": "b.example"})
+    assert made.host("http://a.example/1?x#y") == "b.example"
+    assert made.host("http://a.example/2") == "a.example"
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [

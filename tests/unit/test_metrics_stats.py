@@ -42,6 +42,7 @@ CASES: list[tuple[dict[str, Any], str, str, float]] = [
     ({"canonical/urls": 10, "canonical/changed": 4}, "crawler_canonical_urls_total", "true", 4),
     ({"canonical/urls": 10, "canonical/changed": 4}, "crawler_canonical_urls_total", "false", 6),
     ({"canonical/stripped/campaign": 2}, "crawler_canonical_stripped_total", "campaign", 2),
+    ({"canonical/audit/changed": 2}, "crawler_canonical_audit_total", "changed", 2),
     ({"frontier/failed": 2}, "crawler_frontier_failed_total", "", 2),
     ({"frontier/lease_lost": 2}, "crawler_frontier_lease_lost_total", "", 2),
     ({"scheduler/unserializable": 2}, "crawler_frontier_local_total", "", 2),
