@@ -150,16 +150,13 @@ def _lasting_meta(request: Request) -> dict[Any, Any]:
 
 
 def _is_default_slot(request: Request, slot: object) -> bool:
-    """True if `slot` is what Scrapy itself would have written: the host name of this request or of one it came from.
+    """True if `slot` is what Scrapy itself writes: the host name of this request's URL or of one that redirected to it.
 
-    Scrapy leaves no mark on what it wrote, so the host names known are compared: the request's own URL, the URLs it was
-    redirected from, and the page that linked to it (Referer). Any other value is the user's and travels.
+    Any other value is the user's and travels. (That a page's slot is not inherited with its copied meta is seen to
+    where it is written, in ``crawler/frontier/politeness.py``.)
     """
     redirects = request.meta.get("redirect_urls")
     urls = [request.url, *(redirects if isinstance(redirects, list) else ())]
-    referer = request.headers.get("Referer")
-    if referer:
-        urls.append(referer.decode("latin-1"))
     return any(_hostname(url) == slot for url in urls)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
@@ -34,6 +35,7 @@ class Politeness:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._own_slot: WeakSet[Request] = WeakSet()  # requests whose slot is the user's choice
         self._next: dict[str, float] = {}  # host → when its next request may start (the loop's clock, seconds)
 
     @classmethod
@@ -48,6 +50,8 @@ class Politeness:
 
     async def process_request(self, request: Request) -> None:
         """Waits until the host may be asked. Raises IgnoreRequest when the worker closes meanwhile."""
+        if request.meta.get("download_slot") is not None:
+            self._own_slot.add(request)
         worker = self._worker
         if worker is None:
             return
@@ -70,6 +74,7 @@ class Politeness:
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Notes whether the host is well; a cached response says nothing about it."""
+        self._clear_slot(request)
         worker = self._worker
         if worker is not None and "cached" not in response.flags:
             if response.status in _BUSY:
@@ -81,6 +86,14 @@ class Politeness:
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Notes a host that can't be reached; what was refused on purpose says nothing about it."""
+        self._clear_slot(request)
         worker = self._worker
         if worker is not None and not isinstance(exception, IgnoreRequest):
             worker.host_failed(request)
+
+    def _clear_slot(self, request: Request) -> None:
+        """The downloader writes its slot into every request's meta; who copies the meta must not inherit it."""
+        if request in self._own_slot:
+            self._own_slot.discard(request)
+        else:
+            request.meta.pop("download_slot", None)

@@ -156,3 +156,11 @@ def test_renamed_callbacks_go_to_the_dead_letters_at_once_and_can_come_back(
     crawl(redis_url, tmp_path, "plain")  # the deploy is undone
     assert {path: site.hits[path] for path in (f"/{n}" for n in range(10))} == {f"/{n}": 1 for n in range(10)}
     assert dead_letters(redis) == []
+
+
+def test_copied_meta_does_not_carry_what_scrapy_wrote_for_one_download(
+    redis_url: str, site: Pages, tmp_path: Path
+) -> None:
+    items, _ = crawl(redis_url, tmp_path, "copies", "-a", f"site={site.url}")
+    slots = {item["url"].removeprefix(site.url): item["slot"] for item in items}
+    assert slots == {"/1": None, "/10": None, "/101": None, "/2": "mine", "/20": "mine", "/201": "mine"}

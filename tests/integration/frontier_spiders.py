@@ -94,3 +94,18 @@ class Mixed(Spider):
             yield {"url": response.url}
 
         return inner
+
+
+class Copies(Spider):
+    """Requests that copy their page's meta, with and without a slot of the user's; argument `site`: its URL."""
+
+    name = "copies"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(f"{self.site}/1")  # type: ignore[attr-defined]
+        yield Request(f"{self.site}/2", meta={"download_slot": "mine"})  # type: ignore[attr-defined]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "slot": response.meta.get("download_slot"), "meta": sorted(response.meta)}
+        if response.meta["depth"] < 2:
+            yield response.follow(f"{response.url}{response.meta['depth']}", meta=response.meta)

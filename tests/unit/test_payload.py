@@ -452,7 +452,12 @@ def test_crawl_spider_rules_survive() -> None:
         (URL, {"download_slot": "mine"}, {}, {"download_slot": "mine"}),
         (URL, {"download_slot": None}, {}, {"download_slot": None}),
         (URL, {"download_slot": "old.example"}, {}, {"download_slot": "old.example"}),
-        (URL, {"download_slot": "old.example"}, {"Referer": "http://old.example/x"}, {}),
+        (
+            URL,
+            {"download_slot": "group.example"},
+            {"Referer": "http://group.example/"},
+            {"download_slot": "group.example"},
+        ),
         (
             URL,
             {"download_slot": "old.example", "redirect_urls": ["http://old.example:81/x"]},
