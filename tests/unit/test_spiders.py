@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from typing import Any
 
 import pytest
@@ -125,4 +126,5 @@ def test_what_is_on_the_site(start: str, link: str, followed: bool) -> None:
 @pytest.mark.parametrize("name", ["books", "feed", "quotes", "site", "sitemap"])
 def test_every_example_is_listed_and_described(name: str) -> None:
     settings = Settings({"SPIDER_MODULES": ["crawler.spiders"]})
-    assert load_object("scrapy.spiderloader.SpiderLoader").from_settings(settings).load(name).__doc__
+    spider = load_object("scrapy.spiderloader.SpiderLoader").from_settings(settings).load(name)
+    assert importlib.import_module(spider.__module__).__doc__
