@@ -77,7 +77,11 @@ def _summary(plan: Plan, verdict: Verdict) -> str:
     if verdict.faults:
         return "The crawl did not hold what the project promises."
     once = "fetched once" if not verdict.report.twice else "fetched; again only what was in flight at the kill"
-    return f"All {plan.pages} pages {once}, by {plan.workers} workers, in {verdict.seconds:.1f} s."
+    return f"All {plan.pages} pages {once}, by {_count(plan.workers, 'worker')}, in {verdict.seconds:.1f} s."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class _Demo:
@@ -102,7 +106,9 @@ class _Demo:
 
     def crawl(self) -> Verdict:
         """From the first worker's start to the last one's end."""
-        self.display.say(f"A website of {self.plan.pages} pages at {self.site.url}, {self.plan.workers} workers")
+        self.display.say(
+            f"A website of {self.plan.pages} pages at {self.site.url}, {_count(self.plan.workers, 'worker')}"
+        )
         for name in self.wanted:
             self.fleet.start(name)
         began = progress = time.time()
@@ -189,6 +195,7 @@ def _environment(url: str, items: Path) -> dict[str, str]:
         "FRONTIER_RUN": "demo",
         "FRONTIER_LEASE": str(LEASE),
         "FEED_DIR": str(items),
+        "METRICS_ENABLED": "0",
         "DOWNLOAD_DELAY": "0",
         "CONCURRENT_REQUESTS": str(CONCURRENCY),
         "CONCURRENT_REQUESTS_PER_DOMAIN": str(CONCURRENCY),

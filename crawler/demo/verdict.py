@@ -57,7 +57,7 @@ class Verdict:
         if len(self.report.twice) > allowed:
             found.append(f"{len(self.report.twice)} pages fetched twice, more than the {allowed} a kill may cost")
         if forbidden := self.report.count("private"):
-            found.append(f"{forbidden} requests that robots.txt forbids")
+            found.append(f"requests that robots.txt forbids: {forbidden}")
         return [fault for fault in found if fault]
 
     def table(self) -> Table:
@@ -93,7 +93,8 @@ def _some(what: str, urls: list[str]) -> str:
     if not urls:
         return ""
     more = ", ..." if len(urls) > 3 else ""
-    return f"{len(urls)} pages {what}: {', '.join(urls[:3])}{more}"
+    pages = "1 page" if len(urls) == 1 else f"{len(urls)} pages"
+    return f"{pages} {what}: {', '.join(urls[:3])}{more}"
 
 
 def titles_in_feeds(folder: Path) -> frozenset[str]:

@@ -46,7 +46,7 @@ def test_a_page_in_flight_at_the_kill_may_come_again() -> None:
 @pytest.mark.parametrize(
     ("report", "killed", "fault"),
     [
-        (books(lost=7), {}, "1 pages missed: http://127.0.0.1:1"),
+        (books(lost=7), {}, "1 page missed: http://127.0.0.1:1"),
         (books(more=[[60.0, 0, "page", 4, "w2"]]), {}, "fetched twice for no reason"),
         (books(more=[[60.0, 0, "page", 5, "w1"]]), KILLED, "fetched twice for no reason"),  # w2 had it, and lives
         (books(more=[[t, 0, "page", 4, "w2"] for t in (60.0, 61.0)]), KILLED, "fetched twice for no reason"),
@@ -55,7 +55,7 @@ def test_a_page_in_flight_at_the_kill_may_come_again() -> None:
             KILLED,
             "5 pages fetched twice, more than",
         ),
-        (books(more=[[9.0, 0, "private", -1, "w1"]]), {}, "1 requests that robots.txt forbids"),
+        (books(more=[[9.0, 0, "private", -1, "w1"]]), {}, "requests that robots.txt forbids: 1"),
     ],
 )
 def test_each_fault_is_found(report: Report, killed: dict[str, float], fault: str) -> None:
@@ -65,7 +65,7 @@ def test_each_fault_is_found(report: Report, killed: dict[str, float], fault: st
 
 def test_a_missing_item_is_a_fault() -> None:
     (fault,) = verdict(books(), lost_item=3).faults
-    assert fault.startswith("1 pages without an item in the feeds: http://127.0.0.1:1/")
+    assert fault.startswith("1 page without an item in the feeds: http://127.0.0.1:1/")
 
 
 def test_the_table_has_every_figure() -> None:
