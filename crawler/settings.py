@@ -59,7 +59,8 @@ CANONICAL_AUDIT = _env.number("CANONICAL_AUDIT", 0)
 CANONICAL_LEARN = _env.number("CANONICAL_LEARN", 0)
 
 # --- Seen before?
-DUPEFILTER_CLASS = "crawler.dedup.BloomDupeFilter"
+FRONTIER = _env.choice("FRONTIER", "redis", ["redis", "memory"])  # memory: one process alone, without Redis
+DUPEFILTER_CLASS = f"crawler.dedup.{'Bloom' if FRONTIER == 'redis' else 'MemoryBloom'}DupeFilter"
 BLOOM_CAPACITY = _env.integer("BLOOM_CAPACITY", 1_000_000, low=1)
 BLOOM_ERROR_RATE = _env.number("BLOOM_ERROR_RATE", 1e-6)
 BLOOM_GROWTH = _env.flag("BLOOM_GROWTH", True)
@@ -71,7 +72,7 @@ DEDUP_MEMORY_SIZE = _env.integer("DEDUP_MEMORY_SIZE", 10_000)
 DEDUP_RECENT_SIZE = _env.integer("DEDUP_RECENT_SIZE", 1_000_000, low=2)  # for LayeredDupeFilter
 
 # --- The shared frontier
-SCHEDULER = "crawler.frontier.Scheduler"
+SCHEDULER = "crawler.frontier.Scheduler" if FRONTIER == "redis" else "scrapy.core.scheduler.Scheduler"
 SPIDER_MIDDLEWARES = {
     "crawler.frontier.StartOnce": 10,
     "crawler.canonical.AuditMiddleware": 20,

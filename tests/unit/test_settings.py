@@ -85,6 +85,7 @@ DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
     "DEDUP_RECENT_SIZE": (1_000_000, "500", 500),
     "SCHEDULER_PERSIST": (True, "0", False),
     "SCHEDULER_FLUSH_ON_START": (False, "1", True),
+    "FRONTIER": ("redis", "redis", "redis"),
     "FRONTIER_RUN": ("", "monday", "monday"),
     "FRONTIER_ORDER": ("priority", "lifo", "lifo"),
     "FRONTIER_HOST_DELAY": (None, "0", 0.0),
@@ -221,3 +222,9 @@ def test_a_bad_line_of_the_env_file_is_named(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError, match=r"^\.env line 2=") as caught:
         read_env_file(file)
     assert "open" not in str(caught.value)  # a value may be a password
+
+
+def test_a_crawl_in_one_process_needs_no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = load(monkeypatch, FRONTIER="memory")
+    assert page["SCHEDULER"] == "scrapy.core.scheduler.Scheduler"
+    assert page["DUPEFILTER_CLASS"] == "crawler.dedup.MemoryBloomDupeFilter"
