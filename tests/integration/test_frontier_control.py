@@ -123,6 +123,17 @@ def test_workers_tell_the_dead(frontier: Frontier, worker: FakeWorker, redis: re
     assert "dead" in frontier("workers", "plain").out
 
 
+def test_workers_dead_for_an_hour_are_forgotten(worker: FakeWorker, redis: redis_py.Redis) -> None:
+    other = FakeWorker(redis, "w2")
+    other.send()
+    redis.hset(BASE + ":workers", "w2", msgpack.packb([1, False, "test", 0], use_bin_type=False))
+    worker.send()
+    assert redis.hkeys(BASE + ":workers") == [b"w2", b"w1"]  # looked after once a minute
+    redis.hset(BASE + ":meta", "pruned", 1)
+    worker.send()
+    assert redis.hkeys(BASE + ":workers") == redis.hkeys(BASE + ":replies") == [b"w1"]
+
+
 def test_hosts(frontier: Frontier, redis: redis_py.Redis) -> None:
     worker = FakeWorker(redis, delay=5000, concurrency=1)
     worker.send(outbox=[request(1), request(2), request(3, "b.example")])

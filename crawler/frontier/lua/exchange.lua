@@ -24,6 +24,8 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local LIVE = 10000      -- a worker not heard of for this long counts as dead for the end of the run
 local GAP = 5000        -- no exchange from anybody for this long: an outage, not dead workers
 local GRACE = math.min(15000, msg.lease)   -- after an outage workers get this long to renew their leases
+local FORGOTTEN = 3600000   -- a worker not heard of for this long is forgotten
+local PRUNE = 60000         -- how often that is looked after
 local AHEAD = 100       -- a request may be handed out this long before its host is due
 local LEVEL = 2 ^ 40    -- one step of priority in a queue's order; below it the age
 local FILTER, ADD, START, LOCAL = 1, 2, 4, 8   -- flags of an admission
@@ -396,6 +398,18 @@ local function somebody_busy()
     if all[i] ~= worker and beat[2] and now - beat[1] < LIVE then return true end
   end
   return false
+end
+
+-- Workers that died long ago: nobody repeats their last message any more.
+if now - tonumber(meta.pruned or 0) > PRUNE then
+  redis.call('HSET', meta_key, 'pruned', now)
+  local all = redis.call('HGETALL', workers_key)
+  for i = 1, #all, 2 do
+    if now - cmsgpack.unpack(all[i + 1])[1] > FORGOTTEN then
+      redis.call('HDEL', workers_key, all[i])
+      redis.call('HDEL', replies_key, all[i])
+    end
+  end
 end
 
 local held = redis.call('HLEN', requests_key)
