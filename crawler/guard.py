@@ -3,7 +3,8 @@
 A request is refused when its host is a private, loopback or link-local address, or a name that resolves to one. Names
 are judged where the connection's address comes from, in the reactor's resolver, so that neither a redirect nor a name
 that changes its address between two look-ups slips through. Every request to the downloader passes: pages, robots.txt,
-media. With a proxy it is the proxy that resolves names: then only literal addresses can be judged here.
+media. With a proxy it is the proxy that resolves names: then only literal addresses can be judged here. The same goes
+for download handlers that do not use the reactor (Scrapy's for httpx).
 
 ``CRAWLER_ALLOW_PRIVATE=1`` turns the guard off.
 """
@@ -44,6 +45,7 @@ class PrivateAddressGuard:
     def __init__(self, stats: StatsCollector) -> None:
         self._stats = stats
         self._asked: Counter[str] = Counter()  # names that requests in the downloader may be resolving
+        self._counted: WeakSet[Request] = WeakSet()  # those requests: others end here too, refused by other middlewares
         self._refused: dict[str, str] = {}  # name → the private address it resolved to last
         self._logged: set[str] = set()
 
@@ -81,17 +83,17 @@ class PrivateAddressGuard:
             raise self._refusal(request, host)
         if not request.meta.get("proxy"):
             self._asked[host] += 1
+            self._counted.add(request)
 
     def process_response(self, request: Request, response: Response) -> Response:
         """The host was connected to."""
-        self._done(_host(request))
+        self._done(request)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Turns the failed look-up of a refused name into a refusal, which is not tried again."""
-        host = _host(request)
-        self._done(host)
-        if not isinstance(exception, IgnoreRequest) and (address := self._refused.get(host)):
+        self._done(request)
+        if not isinstance(exception, IgnoreRequest) and (address := self._refused.get(_host(request))):
             raise self._refusal(request, address) from exception
 
     def allows(self, host: str, address: str) -> bool:
@@ -104,9 +106,13 @@ class PrivateAddressGuard:
         self._refused.pop(host, None)
         return True
 
-    def _done(self, host: str) -> None:
+    def _done(self, request: Request) -> None:
+        if request not in self._counted:
+            return
+        self._counted.discard(request)
+        host = _host(request)
         self._asked[host] -= 1
-        if self._asked[host] <= 0:
+        if not self._asked[host]:
             del self._asked[host]
 
     def _refusal(self, request: Request, address: str) -> IgnoreRequest:
