@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import runpy
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.settings import default_settings
 
 from crawler.env import PROJECT, Env, read_env_file
 from crawler.errors import ConfigError
@@ -125,6 +127,18 @@ def load(monkeypatch: pytest.MonkeyPatch, **environ: str) -> dict[str, Any]:
 
 def test_the_whole_page_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch) == {**WIRING, **{name: default for name, (default, _, _) in DEPLOYMENT.items()}}
+
+
+def test_no_entry_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scrapy knows the setting, or the package reads it by its name, or another line of the page uses it."""
+    used: set[str] = set()
+    for path in (PROJECT / "crawler").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if path.name == "settings.py":
+                used |= {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else set()
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                used.add(node.value)
+    assert set(load(monkeypatch)) - set(default_settings.__all__) - used == set()
 
 
 def test_every_deployment_value_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
