@@ -9,10 +9,10 @@ RUNNERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ "$$n
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv runtime demo test test-all check format bench up down lock clean
+.PHONY: help venv runtime demo test test-all check check-deploy format bench up down lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: ## .venv with everything locked in requirements-dev.txt (a second run takes no time)
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" deploy/venv.sh requirements-dev.txt
@@ -33,6 +33,9 @@ check: venv ## ruff and mypy
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+
+check-deploy: venv ## Dockerfile, compose file, Kubernetes manifests, Prometheus's rules: static checks
+	@BIN=$(BIN) sh deploy/check.sh
 
 format: venv ## let ruff fix and format what it can
 	@$(BIN)/ruff check --fix
