@@ -7,6 +7,7 @@ benchmarks); both have `start`, `truth()`, `hits()`, `report()`, `reset()` and `
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import socket
 import subprocess
@@ -52,8 +53,10 @@ def _bind(addresses: list[str], port: int) -> list[socket.socket]:
         except OSError as error:
             for opened in sockets:
                 opened.close()
-            if port or attempt == 19:
-                raise ValueError(f"--port {port}: cannot listen on {address}: {error.strerror}") from None
+            missing = error.errno == errno.EADDRNOTAVAIL
+            if port or missing or attempt == 19:
+                hint = f" (macOS needs `sudo ifconfig lo0 alias {address}` first)" if missing else ""
+                raise ValueError(f"--port {port}: cannot listen on {address}: {error.strerror}{hint}") from None
     raise AssertionError("unreachable")
 
 
