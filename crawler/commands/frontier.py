@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import sys
@@ -114,7 +115,7 @@ def status(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> Non
     full = ", MEMORY FULL (see BLOOM_CAPACITY)" if facts["memory_full"] else ""
     print(f"run       {facts['run']}: {facts['state']}{paused}{full}, begun {_age(facts['age_seconds'])} ago, "
           f"last work {_age(facts['idle_seconds'])} ago, start(): {facts['start']}")  # fmt: skip
-    print(f"requests  {facts['queued']} queued, {facts['leased']} leased, {facts['dead']} dead")
+    print(f"requests  {facts['queued']} queued, {facts['leased']} leased, {facts['done']} done, {facts['dead']} dead")
     print(f"seeds     {facts['seeds']} wait")
     print(
         f"hosts     {facts['hosts_queued']} with queued requests ({facts['hosts_due']} due), {facts['hosts_busy']} busy"
@@ -122,6 +123,14 @@ def status(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> Non
     if facts["next_due_seconds"] is not None:
         print(f"next host due in {facts['next_due_seconds']:.1f} s, longest overdue {facts['overdue_seconds']:.1f} s")
     print(f"workers   {facts['workers_live']} live, {facts['workers_dead']} not heard of")
+
+
+def watch(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
+    """The numbers, live, until Ctrl-C or the end of the run."""
+    from crawler.commands.watch import watch as show
+
+    with contextlib.suppress(KeyboardInterrupt):
+        show(frontier.control, frontier.dead, frontier.name)
 
 
 def workers(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
@@ -301,6 +310,7 @@ class Action:
 
 ACTIONS = {
     "status": Action(status, "numbers of queue, hosts, workers", ("json",)),
+    "watch": Action(watch, "the same, live"),
     "workers": Action(workers, "who works, who died", ("json",)),
     "hosts": Action(hosts, "queued and leased by host", ("json", "limit")),
     "host": Action(

@@ -95,6 +95,7 @@ class Control:
             "queued": held - leased,
             "leased": leased,
             "dead": dead,
+            "done": int(meta.get("acked", 0)),
             "seeds": self.seeds.waiting(self.client),
             "hosts_queued": hosts,
             "hosts_due": due,

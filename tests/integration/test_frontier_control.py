@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import msgpack
 import pytest
 import redis as redis_py
+from rich.console import Console
 from scrapy import Request
 from scrapy.cmdline import execute
 from scrapy.crawler import Crawler
@@ -19,10 +21,12 @@ from scrapy.utils.misc import load_object
 
 import crawler.keys
 from crawler.canonical import CanonicalFingerprinter
+from crawler.commands.watch import watch
 from crawler.dedup import BloomDupeFilter
 from crawler.frontier import control as control_module
 from crawler.frontier import payload
 from crawler.frontier.control import Control
+from crawler.frontier.deadletters import DeadLetters
 from crawler.frontier.message import ADD, FILTER
 from crawler.frontier.seedkey import SeedKey
 from crawler.keys import Keys
@@ -106,8 +110,32 @@ def test_status_counts(frontier: Frontier, worker: FakeWorker, redis: redis_py.R
     }  # fmt: skip
     assert {name: facts[name] for name in expected} == expected
     text = frontier("status", "plain").out
-    assert "11 queued, 4 leased, 0 dead" in text
+    assert "11 queued, 4 leased, 0 done, 0 dead" in text
     assert "1 live, 0 not heard of" in text
+
+
+def test_watch_shows_rates_until_the_run_ends(worker: FakeWorker, redis: redis_py.Redis) -> None:
+    worker.send(outbox=[request(n) for n in range(10)])
+    control = Control(redis, BASE, SeedKey(SEED_KEY, "list"))
+    out = io.StringIO()
+    steps = iter(range(3))
+
+    def pause(seconds: float) -> None:
+        """Each time some requests get done; at last the run ends."""
+        step = next(steps)
+        leases = worker.send(want=5).leases
+        reasons = ["callback: KeyError" if step else ""] * len(leases)
+        worker.send(acks=[(lease.id, 0, reason, "", b"") for lease, reason in zip(leases, reasons, strict=True)])
+        if step == 2:
+            redis.hset(BASE + ":meta", "state", "finished")
+
+    watch(control, DeadLetters(control), "plain", every=1.0, console=Console(file=out, width=120), pause=pause)
+    text = out.getvalue()
+    assert "10 queued" in text
+    assert "10 done" in text
+    assert "requests/s" in text
+    assert "callback: KeyError" in text
+    assert "finished" in text
 
 
 def test_workers_tell_the_dead(frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis) -> None:
@@ -288,7 +316,7 @@ def test_explain(frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis) 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([], "action=(not given): must be one of status, workers,"),
+        ([], "action=(not given): must be one of status, watch,"),
         (["stat", "plain"], "action=stat: must be one of status"),
         (["status"], "spider=(not given): name one: scrapy frontier status SPIDER"),
         (["status", "plian"], "spider=plian: no such spider; did you mean plain?"),

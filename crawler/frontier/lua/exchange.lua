@@ -220,7 +220,7 @@ if #ready_acks > 0 then
       bury(id, owners[i], ack[3], ack[4], 1 + (redis.call('HGET', deliveries_key, id) or 0), ack[5])
     end
   end
-  if #mine > 0 then release(mine, owners); drop(mine) end
+  if #mine > 0 then release(mine, owners); drop(mine); redis.call('HINCRBY', meta_key, 'acked', #mine) end
 end
 dedup_close(dedup)
 

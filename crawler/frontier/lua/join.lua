@@ -46,7 +46,7 @@ local before = meta.state
 meta.run = tostring(redis.call('HINCRBY', meta_key, 'run', 1))
 meta.name = pinned ~= '' and pinned or meta.run
 redis.call('HSET', meta_key, 'name', meta.name, 'state', 'running', 'began', now, 'versions', versions)
-redis.call('HDEL', meta_key, 'start', 'start_owner', 'start_until', 'finished', 'clearing', 'clearing_until', 'full', 'hold', 'seen', 'last_work')
+redis.call('HDEL', meta_key, 'start', 'start_owner', 'start_until', 'finished', 'clearing', 'clearing_until', 'full', 'hold', 'seen', 'last_work', 'acked')
 redis.call('DEL', base .. ':starts', base .. ':locals', base .. ':pages')
 local reply = answer('begun')
 reply[7] = before or ''

@@ -1,0 +1,81 @@
+"""The live view of a frontier in a terminal: a table that is drawn anew each second; elsewhere one line per change."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from crawler.frontier.control import Control
+    from crawler.frontier.deadletters import DeadLetters
+
+_ROWS = 10  # of hosts and of workers
+_LETTERS = 5
+_SPAN = 10  # looks over which the rate is taken
+
+
+def watch(
+    control: Control, dead: DeadLetters, name: str, *,
+    every: float = 1.0, console: Console | None = None, pause: Callable[[float], None] = time.sleep,
+) -> None:  # fmt: skip
+    """Shows the frontier every `every` seconds until its run is finished; KeyboardInterrupt is the caller's."""
+    console = console or Console()
+    done: deque[tuple[float, int]] = deque(maxlen=_SPAN)
+    with Live(console=console, auto_refresh=False, transient=False) as live:
+        while True:
+            facts = control.status()
+            done.append((time.monotonic(), facts["done"]))
+            line = _headline(name, facts, _rate(done))
+            if console.is_terminal:
+                live.update(_page(line, control, dead), refresh=True)
+            else:
+                console.print(line)
+            if facts["state"] in ("finished", "none"):
+                break
+            pause(every)
+    if not console.is_terminal:
+        console.print(_page(line, control, dead))
+
+
+def _rate(done: deque[tuple[float, int]]) -> float:
+    (began, first), (now, last) = done[0], done[-1]
+    return max(0, last - first) / (now - began) if now > began else 0.0
+
+
+def _headline(name: str, facts: dict[str, Any], rate: float) -> Text:
+    paused = " PAUSED" if facts["paused"] else ""
+    return Text(
+        f"{name} run {facts['run']} {facts['state']}{paused}: {facts['queued']} queued, {facts['leased']} leased, "
+        f"{facts['done']} done ({rate:.1f} requests/s), {facts['dead']} dead, {facts['seeds']} seeds, "
+        f"{facts['hosts_due']} of {facts['hosts_queued']} hosts due, "
+        f"{facts['workers_live']} workers ({facts['workers_dead']} not heard of)"
+    )
+
+
+def _page(line: RenderableType, control: Control, dead: DeadLetters) -> Group:
+    workers = _table("worker", "state", "heard of", "holds")
+    for row in sorted(control.workers(), key=lambda row: row.age)[:_ROWS]:
+        workers.add_row(row.name, "live" if row.live else "[red]dead[/]", f"{row.age:.1f} s ago", str(row.held))
+    hosts = _table("host", "queued", "leased", "due in")
+    for host in control.hosts(_ROWS):
+        due = "busy" if host.due_in is None else f"{host.due_in:.1f} s"
+        hosts.add_row(Text(host.host or "(seeds)"), str(host.queued), str(host.leased), due)
+    letters = _table("newest dead letters", "request")
+    for letter in islice(dead(), _LETTERS):
+        letters.add_row(Text(letter.reason), Text(letter.url or letter.seed or ""))
+    return Group(line, *(table for table in (workers, hosts, letters) if table.row_count))
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="ellipsis", no_wrap=True)
+    return table
