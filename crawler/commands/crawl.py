@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_HOLD_SECONDS = 3.0  # the longest that the log is held back
+_HOLD_SECONDS = 10.0  # the longest that the log is held back: more than the time-outs of a server that does not answer
 
 
 class Command(crawl.Command):

@@ -135,7 +135,10 @@ def test_more_command_lines(env: dict[str, str], args: list[str], text: str) -> 
     test_command_line(env, args, text)
 
 
-@pytest.mark.parametrize("args", [["seed", "tiny", "http://a.example/"]], ids=["seed"])
+WITH_SERVER = [["seed", "tiny", "http://a.example/"], ["frontier", "status", "tiny"], ["dedup", "status", "tiny"]]
+
+
+@pytest.mark.parametrize("args", WITH_SERVER, ids=lambda args: args[0])
 def test_other_commands_without_a_server(env: dict[str, str], args: list[str]) -> None:
     line = only_line(run(args, {**env, "REDIS_URL": f"redis://:secret@{NOBODY}/0"}))
     assert f"redis://:***@{NOBODY}/0 does not answer" in line

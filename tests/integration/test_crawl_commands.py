@@ -137,15 +137,17 @@ def test_exit_code_and_line_when_a_crawl_fails(env: dict[str, str], project: Pat
     assert "start is broken" in (project / "log").read_text()
 
 
+@pytest.mark.slow
 def test_log_of_a_slow_start_is_not_held_back_for_long(env: dict[str, str], project: Path) -> None:
     """A server that takes connections and says nothing: the log appears although the start is still waiting."""
     with RedisServer() as server:
         server.freeze()
         log = project / "log"
         values = {**env, "REDIS_URL": server.url}
-        process = start_scrapy(["crawl", "plain", *SPIDERS_HERE], values, log, cwd=project)
-        wait_for(lambda: "Spider opened" in log.read_text(), "the log", 20)
+        patient = ["-s", 'REDIS_PARAMS={"socket_timeout": 25}']
+        process = start_scrapy(["crawl", "plain", *SPIDERS_HERE, *patient], values, log, cwd=project)
+        wait_for(lambda: "Spider opened" in log.read_text(), "the log", 25)
         assert process.poll() is None
-        assert process.wait(20) == 1
+        assert process.wait(40) == 1
         server.resume()
     assert log.read_text().splitlines()[-1].startswith(f"{server.url} does not answer (Timeout")
