@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _PUBLIC_ENDING = re.compile(r"com|net|org|[a-z]{2}|(?:com?|net|org)\.[a-z]{2}")
+_DNS_MAX = 253  # characters, RFC 1035
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
 _PATTERN = re.compile(rf"\*|=?{_LABEL}(?:\.{_LABEL})*(?:\.\*)?|=?\[[0-9a-f:.]+\]")
 
@@ -48,6 +49,8 @@ def _patterns(host: str) -> Iterator[str]:
     """Every pattern that matches `host`, the most general first."""
     yield "*"
     host = host.removesuffix(".")
+    if len(host) > _DNS_MAX:
+        return  # no such host can exist, and its suffixes would be many
     labels = host.split(".")
     for start in range(len(labels) - 1, -1, -1):
         suffix = ".".join(labels[start:])

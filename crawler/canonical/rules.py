@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.canonical import parse
-from crawler.canonical.escapes import normal_path
+from crawler.canonical.escapes import ascii_url, normal_path
 from crawler.canonical.folds import FOLDS
 from crawler.canonical.hosts import HostIndex, is_pattern
 from crawler.canonical.policy import Site
@@ -98,7 +98,7 @@ def _site(table: _Table) -> Site:
     site = Site(
         label=table.label,
         hosts=tuple(_host_pattern(table, "hosts", pattern) for pattern in table.words("hosts")),
-        path=table.text("path"),
+        path=normal_path(ascii_url(table.text("path"))),
         path_re=table.regex("path_re", table.table["path_re"]) if "path_re" in table.table else None,
         keep=table.words("keep", clean=plain_name) if "keep" in table.table else None,
         strip=table.words("strip", clean=plain_name),

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Final
 
-from crawler.canonical.escapes import normal_query
+from crawler.canonical.escapes import QUERY_ODD, ascii_url, normal_query
 from crawler.canonical.hosts import HostIndex
 
 _MEMO_MAX: Final = 10_000
 _MEMO_MAX_SITE: Final = 500
+_MEMO_NAME_MAX: Final = 64
 _UNKNOWN: Final = object()
 
 
@@ -33,16 +34,36 @@ class Tracker:
     except_words: tuple[str, ...] = ()
     guarded: bool = False
 
-    def applies(self, value: str, names: frozenset[str], address: str) -> bool:
-        """Whether the guards allow dropping a parameter with this `value`.
-
-        `names` are the lower-case names in the query; `address` is path and query in lower case.
-        """
+    def applies(self, value: str, around: Surroundings) -> bool:
+        """Whether the guards allow dropping a parameter with this `value`."""
         if self.value and not self.value.fullmatch(value):
             return False
-        if self.together and not self.together <= names:
+        if self.together and not self.together <= around.names:
             return False
-        return not any(word in address for word in self.except_words)
+        return not (self.except_words and around.contains(self.except_words))
+
+
+class Surroundings:
+    """What guards look at besides the value, worked out when first asked for."""
+
+    def __init__(self, path: str, pairs: Sequence[str]) -> None:
+        self._path, self._pairs = path, pairs
+        self._found: dict[tuple[str, ...], bool] = {}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names in the query, in lower case."""
+        return frozenset(pair.partition("=")[0].lower() for pair in self._pairs)
+
+    @cached_property
+    def _text(self) -> str:
+        return "&".join([self._path, *self._pairs]).lower()
+
+    def contains(self, words: tuple[str, ...]) -> bool:
+        """Whether path or query contains one of the lower-case `words`."""
+        if words not in self._found:
+            self._found[words] = any(word in self._text for word in words)
+        return self._found[words]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +106,9 @@ def entry(table: dict[str, Any]) -> Entry:
 
 def plain_name(name: str) -> str:
     """A parameter's name as look-ups compare it: escapes in their one spelling, lower case."""
-    return normal_query(name).lower()
+    if QUERY_ODD.search(name) or not (name.isascii() and name.isprintable()) or " " in name:
+        name = normal_query(ascii_url(name))
+    return name.lower()
 
 
 class PathParameter:
@@ -94,7 +117,12 @@ class PathParameter:
     def __init__(self, name: str, tracker: Tracker) -> None:
         self.name, self.tracker = name, tracker
         # Behind /. or /.. it stays: without it the segment would climb.
-        self.pattern = re.compile(rf"(?<!/\.)(?<!/\.\.);{re.escape(name)}=([^;/]*)", re.IGNORECASE)
+        self._pattern = re.compile(rf"(?<!/\.)(?<!/\.\.);{re.escape(name)}=([^;/]*)", re.IGNORECASE)
+
+    def dropped(self, path: str) -> str:
+        """`path` without it, where its guards allow."""
+        around = Surroundings(path, ())
+        return self._pattern.sub(lambda found: "" if self.tracker.applies(found[1], around) else found[0], path)
 
 
 @cache
@@ -145,9 +173,11 @@ class Names:
         """The tracker of a parameter called `name` (escapes in their one spelling, any letter case), else None."""
         found = self._memo.get(name, _UNKNOWN)
         if found is _UNKNOWN:
+            found = self._find(name.lower())
             if len(self._memo) >= self._memo_max:
                 self._memo.clear()
-            found = self._memo[name] = self._find(name.lower())
+            if len(name) <= _MEMO_NAME_MAX:
+                self._memo[name] = found
         return found  # type: ignore[return-value]
 
     def _path_parameters(self, entries: tuple[Entry, ...]) -> tuple[PathParameter, ...]:

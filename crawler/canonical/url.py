@@ -21,9 +21,10 @@ from crawler.canonical.folds import amp_pair, pctu, unmangle
 from crawler.canonical.hosts import HostIndex
 from crawler.canonical.policy import Policy, Site, merged
 from crawler.canonical.trace import Trace
-from crawler.canonical.trackers import Names, Tracker, Trackers
+from crawler.canonical.trackers import Names, Surroundings, Tracker, Trackers
 
 _MEMO_MAX: Final = 10_000
+_MEMO_ORIGIN_MAX: Final = 300
 
 
 class View(NamedTuple):
@@ -110,7 +111,8 @@ class Canonicaliser:
             view = view._replace(sites=sites, by_path={})
         if len(self._views) >= _MEMO_MAX:
             self._views.clear()
-        self._views[origin] = view
+        if len(origin) <= _MEMO_ORIGIN_MAX:
+            self._views[origin] = view
         return view
 
     def _view_by_path(self, view: View, path: str, origin: str) -> View:
@@ -124,10 +126,9 @@ class Canonicaliser:
 
     def _made(self, origin: str, host: str, sites: tuple[Site, ...]) -> View:
         names = self._trackers.for_host(host)
-        if not sites:
-            return View(self._policy(sites, names), origin, host)
         policy = self._policy(sites, names)
-        parts = policy.origin(parse.split_origin(origin))
+        parts = parse.split_origin(origin)
+        parts = policy.origin(parts._replace(userinfo=normal_path(parts.userinfo)))
         return View(policy, str(parts), parts.host)
 
     def _policy(self, sites: tuple[Site, ...], names: Names) -> Policy:
@@ -154,10 +155,9 @@ class Canonicaliser:
 
     def _path_parameters(self, path: str, policy: Policy, trace: Trace | None) -> str:
         for item in policy.names.in_path:
-            for found in reversed(list(item.pattern.finditer(path))):
-                if item.tracker.applies(found[1], frozenset(), path.lower()):
-                    before, path = path, path[: found.start()] + path[found.end() :]
-                    self._count(item.tracker, f"drop {found[0]}", before, path, trace)
+            before, path = path, item.dropped(path)
+            if path != before:
+                self._count(item.tracker, f"drop ;{item.name}", before, path, trace)
         return path
 
     def _count(self, tracker: Tracker, step: str, before: str, after: str, trace: Trace | None) -> None:
@@ -181,7 +181,7 @@ class Canonicaliser:
         if trace is not None:
             trace.note("empty pairs", "they carry nothing", query, "&".join(pairs))
         if "=" in query:
-            pairs = self._kept(pairs, f"{path}?{query}", policy, trace)
+            pairs = self._kept(pairs, path, policy, trace)
         if policy.duppairs:
             pairs = list(dict.fromkeys(pairs))
         if policy.sort and len(pairs) > 1:
@@ -191,25 +191,23 @@ class Canonicaliser:
                 trace.note("order", "the order of different keys means nothing to a form", before, "&".join(pairs))
         return "&".join(pairs)
 
-    def _kept(self, pairs: list[str], address: str, policy: Policy, trace: Trace | None) -> list[str]:
+    def _kept(self, pairs: list[str], path: str, policy: Policy, trace: Trace | None) -> list[str]:
         kept: list[str] = []
-        all_names: frozenset[str] | None = None
+        around: Surroundings | None = None
         get = policy.names.get
         for pair in pairs:
             key, _, value = pair.partition("=")
             tracker = get(key)
-            if tracker is not None:
-                if tracker.guarded:
-                    if all_names is None:
-                        all_names, address = frozenset(_key(other).lower() for other in pairs), address.lower()
-                    if not tracker.applies(value, all_names, address):
-                        kept.append(pair)
-                        continue
-                self._count(tracker, f"drop {key}", pair, "", trace)
-            elif policy.amp and amp_pair(pair):
+            if tracker is None:
+                if not (policy.amp and amp_pair(pair)):
+                    kept.append(pair)
                 continue
-            else:
-                kept.append(pair)
+            if tracker.guarded:
+                around = around or Surroundings(path, pairs)
+                if not tracker.applies(value, around):
+                    kept.append(pair)
+                    continue
+            self._count(tracker, f"drop {key}", pair, "", trace)
         return kept
 
 

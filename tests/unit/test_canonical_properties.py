@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.provisional import urls
@@ -89,3 +92,25 @@ def test_trackers_change_nothing(host: str, query: list[tuple[str, str]]) -> Non
     text = "&".join(f"{key}={value}" for key, value in query)
     plain = canonical_url(f"https://{host}/p?{text}")
     assert canonical_url(f"https://{host}/p?utm_source=x&{text}&fbclid=IwAR0#f") == plain
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a.example/" + ";jsessionid=0123456789abcdef" * 20_000,
+        "http://a.example/?" + "&mkt_tok=1" * 50_000 + "&x=unsubscribed",
+        "http://a.example/?" + "&".join(f"{n}=1" for n in range(100_000, 0, -1)),
+        "http://a.example" + "/a/.." * 100_000,
+        "sftp://a.example" + "/a/.." * 100_000,
+        "http://" + "a." * 50_000 + "example/",
+        "http://a.example/?" + "%" * 300_000,
+        "http://a.example/" + "(S(" * 100_000,
+    ],
+    ids=["path-parameters", "guards", "pairs", "dots", "generic-dots", "labels", "percents", "brackets"],
+)
+def test_a_monstrous_url_costs_no_monstrous_time(url: str) -> None:
+    everything = with_rule(fold=FOLDS, groups=group_names())
+    start = time.process_time()
+    everything.canonical(url)
+    canonical_url(url)
+    assert time.process_time() - start < 2

@@ -23,6 +23,16 @@ KEYS: list[tuple[dict[str, Any], str, str]] = [
     ({"keep": ["utm_source"]}, "http://a.example/?id=1&utm_source=3", "http://a.example/?utm_source=3"),
     ({"keep": ["f_*"]}, "http://a.example/?f_a=1&f_b=2&g=3", "http://a.example/?f_a=1&f_b=2"),
     ({"strip": ["x", "y_*"]}, "http://a.example/?X=1&y_1=2&y=3&id=4", "http://a.example/?id=4&y=3"),
+    ({"strip": ["größe", "a b"]}, "http://a.example/?gr%C3%B6%C3%9Fe=1&a+b=2&c=3", "http://a.example/?c=3"),
+    (
+        {
+            "path": "/caf\u00e9",
+            "strip": ["x"],
+            "different": [["http://a.example/caf%c3%a9/1", "http://a.example/caf%c3%a9/2"]],
+        },
+        "http://a.example/caf%c3%a9?x=1",
+        "http://a.example/caf%C3%A9",
+    ),
     ({"strip": ["a[]"]}, "http://a.example/?a[]=1&b=2", "http://a.example/?b=2"),
     ({"restore": ["utm_*"]}, "http://a.example/?utm_source=1&fbclid=2", "http://a.example/?utm_source=1"),
     (

@@ -60,6 +60,7 @@ CASES = [
     ("http://example.com/a+b", "http://example.com/a+b"),
     ("http://example.com/p;jsessionid=0123456789abcdef?x=1", "http://example.com/p?x=1"),
     ("http://example.com/p;JSESSIONID=0123456789ABCDEF.node1/q;v=1", "http://example.com/p/q;v=1"),
+    ("http://us%65r:%70w@example.com/", "http://user:pw@example.com/"),
     ("http://example.com/p;jsessionid=7", "http://example.com/p;jsessionid=7"),
     ("http://example.com/?utm_source", "http://example.com/?utm_source"),
     ("eXAMPLE://a/./b/../b/%63/%7bfoo%7d", "example://a/b/c/%7Bfoo%7D"),  # RFC 3986 6.2.2
