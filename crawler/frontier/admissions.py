@@ -94,6 +94,7 @@ class Admissions:
         fingerprint = self._fingerprinter.fingerprint(request) if flags else b""
         if flags == FILTER | ADD and self.known.seen(fingerprint):
             self._stats.inc_value("dupefilter/filtered")
+            self._stats.inc_value("dupefilter/filtered/memory")
             self._log_duplicate(request)
             return False
         data = b""

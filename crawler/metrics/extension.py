@@ -27,9 +27,9 @@ from scrapy.exceptions import NotConfigured
 
 from crawler import config, connection
 from crawler.errors import ConfigError, CrawlerError
-from crawler.frontier import Scheduler
 from crawler.frontier.fed import feed_key
 from crawler.frontier.policy import host_delays
+from crawler.frontier.scheduler import Scheduler, shared_scheduler
 from crawler.keys import Keys
 from crawler.metrics import frontier, stats
 from crawler.metrics.files import Discovery, Textfile
@@ -138,8 +138,7 @@ class MetricsExtension(Collector):
     # Set-up.
     @property
     def _scheduler(self) -> Scheduler | None:
-        scheduler = self.crawler.engine.scheduler
-        return scheduler if isinstance(scheduler, Scheduler) else None
+        return shared_scheduler(self.crawler)
 
     @property
     def _worker_name(self) -> str:

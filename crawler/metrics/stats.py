@@ -141,7 +141,7 @@ def _checks(stats: Mapping[str, Any], labels: Mapping[str, str]) -> Metric:
     filtered = _number(stats.get("dupefilter/filtered")) or 0.0
     family.add_metric([*labels.values(), "new", "server"], _number(stats.get("scheduler/enqueued")) or 0.0)
     family.add_metric([*labels.values(), "duplicate", "server"], max(0.0, filtered - sum(layers.values())))
-    for layer, number_ in _capped(layers, _MOST_VALUES, "other").items():
+    for layer, number_ in _capped({"memory": 0.0, **layers}, _MOST_VALUES, "other").items():
         family.add_metric([*labels.values(), "duplicate", layer], number_)
     return family
 
