@@ -1,4 +1,4 @@
-"""Reading settings: each function returns a checked value or raises the one-line :class:`~crawler.errors.ConfigError`."""
+"""Reading settings: each function returns a checked value or raises the one-line ``ConfigError``."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -49,7 +48,7 @@ def test_nothing_is_left_behind() -> None:
     with RedisServer() as server:
         folder, pid = server.folder, server.pid
     assert not folder.exists()
-    assert not Path(f"/proc/{pid}").exists() or not os.path.exists("/proc")
+    assert not Path(f"/proc/{pid}").exists() or not Path("/proc").exists()
 
 
 def test_environment_of_the_developer_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
