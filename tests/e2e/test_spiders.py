@@ -36,6 +36,15 @@ def test_quotes(redis_url: str, tmp_path: Path) -> None:
     assert site.hits == {"/robots.txt": 1, "/": 1, "/page/2/": 1, "/page/3/": 1}
 
 
+def test_one_process_without_redis(tmp_path: Path) -> None:
+    env = {"FEED_DIR": str(tmp_path / "items"), **FAST, "FRONTIER": "memory", "REDIS_URL": "redis://127.0.0.1:1"}
+    with Pages(quotes_site(pages=2, per_page=4)) as site:
+        done = run_scrapy(["crawl", "quotes", "-a", f"start={site.url}/"], env)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len((tmp_path / "items" / "quotes" / "w1.jsonl").read_text().splitlines()) == 8
+
+
 def test_books(redis_url: str, tmp_path: Path) -> None:
     pages = books_site(books=12)
     with Pages(pages) as site:
