@@ -63,9 +63,15 @@ class MetaRefreshMiddleware(_FollowsInsideClass, scrapy_redirect.MetaRefreshMidd
         result = super().process_response(request, response)
         if not isinstance(result, Request):
             return result
-        if urldefrag(result.url).url == urldefrag(request.url).url and b"Set-Cookie" not in response.headers:
-            return response
-        return self.follow(request, response, result)
+        return response if _only_reloads(request, response, result) else self.follow(request, response, result)
+
+
+def _only_reloads(request: Request, response: Response, redirected: Request) -> bool:
+    """Whether a page refreshes itself for its readers; with a new cookie it may become another page, once."""
+    if urldefrag(redirected.url).url != urldefrag(request.url).url:
+        return False
+    before = request.meta.get("redirect_urls") or [""]
+    return b"Set-Cookie" not in response.headers or before[-1] == request.url
 
 
 def _chain(classes: Any, source: str) -> list[str]:

@@ -55,8 +55,9 @@ class Handler(BaseHTTPRequestHandler):
             self.move("/detour", cookie=True)
         elif path in {"/loop/a", "/loop/b"}:
             self.move("/loop/b" if path == "/loop/a" else "/loop/a")
-        elif path == "/ticker":
-            self.answer(200, '<html><head><meta http-equiv="refresh" content="30; url=/ticker"></head></html>')
+        elif path in {"/ticker", "/ticker/cookie"}:
+            head = f'<html><head><meta http-equiv="refresh" content="30; url={path}"></head></html>'
+            self.answer(200, head, {"Set-Cookie": f"n={self.server.hits[path]}"} if path == "/ticker/cookie" else {})
         else:
             self.answer(200, f"<html><body>{LINKS if path == '/' else path}</body></html>")
 
@@ -81,6 +82,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: object) -> None:
         pass
+
+
+STATUS_ONLY = pytest.mark.parametrize("site", [False], indirect=True)
 
 
 @pytest.fixture(params=[False, True], ids=["status", "refresh"])
@@ -147,11 +151,15 @@ def test_with_the_http_cache(site: Site, tmp_path: Path) -> None:
     assert site.hits == first, "the second crawl is answered by the cache alone"
 
 
+@STATUS_ONLY
 def test_a_page_that_reloads_itself_is_a_page(site: Site, tmp_path: Path) -> None:
     assert crawl(f"{site.url}ticker", tmp_path) == {"/ticker": 1}
     assert site.hits["/ticker"] == 1
+    assert crawl(f"{site.url}ticker/cookie", tmp_path) == {"/ticker/cookie": 1}
+    assert site.hits["/ticker/cookie"] == 2
 
 
+@STATUS_ONLY
 def test_a_loop_is_left_at_once(site: Site, tmp_path: Path) -> None:
     crawl(f"{site.url}loop/a", tmp_path)
     assert site.hits["/loop/a"] + site.hits["/loop/b"] <= 3
