@@ -68,6 +68,7 @@ class Field(IntEnum):
     PRIORITY = 11
     DONT_FILTER = 12
     ATTRIBUTES = 13  # of subclasses: name → value
+    REFERER = 14  # instead of HEADERS when that is the only one: [n, rest], the first n bytes are those of the URL
 
 
 # Written by Scrapy for one download of one request; a request that copied its parent's meta must not inherit them.
@@ -81,7 +82,7 @@ _BASE_ATTRIBUTES = frozenset(Request.attributes)
 
 # Plain ints: an IntEnum is a subclass of int, which the strict packer hands to `default`, and attribute access costs.
 (_CLASS, _ERRBACK, _METHOD, _HEADERS, _BODY, _COOKIES, _META, _CB_KWARGS, _FLAGS, _ENCODING, _PRIORITY, _DONT_FILTER,
- _ATTRIBUTES) = map(int, Field)  # fmt: skip
+ _ATTRIBUTES, _REFERER) = map(int, Field)  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------------- encoding
@@ -118,7 +119,7 @@ def _fields(request: Request, spider: Spider) -> dict[int, Any]:  # noqa: C901 (
     if request.method != "GET":
         fields[_METHOD] = str(request.method)
     if request.headers:
-        fields[_HEADERS] = {k: v[0] if len(v) == 1 else v for k, v in request.headers.items()}
+        _add_headers(fields, request)
     if request.body:
         fields[_BODY] = request.body
     if request.cookies:
@@ -136,6 +137,19 @@ def _fields(request: Request, spider: Spider) -> dict[int, Any]:  # noqa: C901 (
     if request.dont_filter:
         fields[_DONT_FILTER] = True
     return fields
+
+
+def _add_headers(fields: dict[int, Any], request: Request) -> None:
+    headers = {name: values[0] if len(values) == 1 else values for name, values in request.headers.items()}
+    referer = headers.get(b"Referer")
+    if len(headers) == 1 and type(referer) is bytes and request.url.isascii():
+        url = request.url.encode()
+        same = len(url)
+        while not referer.startswith(url[:same]):
+            same = url.rfind(b"/", 0, same - 1) + 1
+        fields[_REFERER] = [same, referer[same:]]  # a link's Referer is most of the URL once more
+    else:
+        fields[_HEADERS] = headers
 
 
 def _lasting_meta(request: Request) -> dict[Any, Any]:
@@ -321,6 +335,8 @@ def _request(body: list[Any], spider: Spider) -> Request:
         meta["verbatim_url"] = True  # the URL is safe already, and quoting it again would cost more than all the rest
     if fields.keys() - _KNOWN_FIELDS:
         raise PayloadError(f"payload with unknown fields {sorted(map(str, fields.keys() - _KNOWN_FIELDS))}")
+    if _REFERER in fields:
+        fields[_HEADERS] = {b"Referer": _referer(fields[_REFERER], url)}
     cls = _class(fields.get(_CLASS), spider) if _CLASS in fields else Request
     request = cls(url, callback=callback, meta=meta, **_arguments(fields, cls, spider))
     if not verbatim:
@@ -328,6 +344,13 @@ def _request(body: list[Any], spider: Spider) -> Request:
     if cls is not Request:  # constructors of subclasses add headers; what was queued is what counts
         request.headers = fields.get(_HEADERS, {})
     return request
+
+
+def _referer(value: object, url: str) -> bytes:
+    same, rest = expect("referer", value, list)
+    if type(same) is not int or not 0 <= same <= len(url) or type(rest) is not bytes:
+        raise PayloadError("referer is not a length and bytes")
+    return url[:same].encode() + rest
 
 
 def _arguments(fields: dict[int, Any], cls: type[Request], spider: Spider) -> dict[str, Any]:

@@ -208,6 +208,33 @@ def test_urls_come_back_as_they_were(spider: MySpider, url: str) -> None:
     assert back.meta == {}
 
 
+@pytest.mark.parametrize(
+    ("referer", "more"),
+    [
+        (URL, 10),
+        ("https://site.example/catalogue/", 10),
+        ("https://site.example/", 10),
+        ("https://site.example", 30),
+        ("https://other.example/ü", 40),
+        ("x", 12),
+        ("", 12),
+        (URL + "&b=2", 14),
+    ],
+)
+def test_a_referer_costs_what_differs_from_the_url(spider: MySpider, referer: str, more: int) -> None:
+    request = Request(URL, headers={"Referer": referer})
+    data = encode(request, spider)
+    assert len(data) - len(encode(Request(URL), spider)) <= more
+    assert facts(decode(data, spider)) == facts(request)
+
+
+@pytest.mark.parametrize("headers", [{"Referer": ["a", "b"]}, {"Referer": URL, "X": "1"}, {"X": "1", "Referer": URL}])
+def test_a_referer_among_other_headers_keeps_its_place(spider: MySpider, headers: dict[str, Any]) -> None:
+    request = Request(URL, headers=headers)
+    back = decode(encode(request, spider), spider)
+    assert list(back.headers.items()) == list(request.headers.items())
+
+
 def test_verbatim_urls_stay_verbatim(spider: MySpider) -> None:
     request = Request("https://site.example/a b/ü", meta={"verbatim_url": True})
     back = decode(encode(request, spider), spider)
@@ -524,6 +551,10 @@ def test_what_cannot_travel_is_named_with_its_place(spider: MySpider, kwargs: di
 GOLDEN = [
     (lambda s: Request("https://a.example/"), "9201b268747470733a2f2f612e6578616d706c652f"),
     (
+        lambda s: Request("https://a.example/b", headers={"Referer": "https://a.example/c"}),
+        "9401b368747470733a2f2f612e6578616d706c652f62c0810e9212c40163",
+    ),
+    (
         lambda s: Request("https://a.example/", callback=s.parse_item, meta={"depth": 1}),
         "9401b268747470733a2f2f612e6578616d706c652faa70617273655f6974656d810781a5646570746801",
     ),
@@ -637,6 +668,9 @@ def nested_extensions(levels: int) -> bytes:
         (msgpack.packb([1, URL, None, {7: []}]), "meta is list, expected dict"),
         (msgpack.packb([1, URL, None, {11: "high"}]), "priority is str, expected int"),
         (msgpack.packb([1, URL, None, {4: {1: 2}}]), "damaged payload"),
+        (msgpack.packb([1, URL, None, {14: [99, b""]}]), "referer is not a length and bytes"),
+        (msgpack.packb([1, URL, None, {14: [-1, b""]}]), "referer is not a length and bytes"),
+        (msgpack.packb([1, URL, None, {14: [1]}]), "damaged payload"),
         (msgpack.packb([1, URL, None, {10: "no-such-codec", 4: {"ü": "ü"}}]), "damaged payload"),
         (msgpack.packb([1, URL, None, {1: 9}]), "unknown request class 9"),
         (msgpack.packb([1, URL, None, {1: "os.system"}]), "unknown request class 'os.system'"),
@@ -704,7 +738,7 @@ junk = st.recursive(
 @given(
     st.just(URL) | junk,
     st.sampled_from([None, "parse", False]) | junk,
-    st.dictionaries(st.integers(0, 14), junk, max_size=5),
+    st.dictionaries(st.integers(0, 15), junk, max_size=5),
 )
 @example(URL, None, {4: {"a": {}}})
 @example(URL, None, {9: [{}], 6: [{}]})
