@@ -17,7 +17,7 @@ NAMES = ("w1", "w2", "w3")
 def test_three_workers_share_the_work_and_close_together(
     site: Callable[..., Site], redis_url: str, tmp_path: Path
 ) -> None:
-    crew = Crew(site(pages=600, latency=0.3, flaky=0.0), redis_url, tmp_path)
+    crew = Crew(site(pages=600, latency=0.5, flaky=0.0), redis_url, tmp_path)
     crew.start(*NAMES)
     crew.finish(90)
     crew.assert_complete()
