@@ -135,25 +135,6 @@ def test_health_follows_the_exchange(site: Sites, tmp_path: Path) -> None:
         crew.finish(20)
 
 
-@pytest.mark.slow
-def test_a_killed_worker_is_reported_lost_and_leaves_the_discovery_file(
-    site: Sites, redis_url: str, tmp_path: Path
-) -> None:
-    crew = Watched(site(pages=2000, easy=True), redis_url, tmp_path, DOWNLOAD_DELAY="0.2")
-    crew.start("w1", "w2")
-    crew.address("w1")
-    crew.address("w2")
-    crew.kill("w2")
-    wait_for(lambda: set(targets(crew.sd_file)) == {"w1"}, "the dead one is out of the file", 15)
-
-    def lost() -> bool:
-        return scrape(crew.address("w1")).sum("crawler_frontier_workers", state="lost") == 1
-
-    wait_for(lost, "the dead one is reported lost", 20, every=0.5)
-    crew.workers["w1"].terminate()
-    crew.finish(20)
-
-
 def test_a_signal_ends_the_lingering(site: Sites, redis_url: str, tmp_path: Path) -> None:
     crew = Watched(site(pages=5, easy=True), redis_url, tmp_path)
     crew.start("w1")
@@ -289,3 +270,27 @@ def test_prometheus_adds_up_to_what_the_site_counted(
     workers = server.query("sum by (worker) (max_over_time(crawler_worker_info[10m]))")
     assert {labels[0][1] for labels in workers} == {"w1", "w2", "w3"}
     assert server.value('max(max_over_time(ALERTS{alertstate="firing"}[10m]))') is None, "a healthy crawl wakes nobody"
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_reported_lost_and_the_alert_fires(
+    site: Sites, redis_url: str, tmp_path: Path, prometheus: Callable[[Path], Prometheus]
+) -> None:
+    crew = Watched(site(pages=2000, easy=True), redis_url, tmp_path, DOWNLOAD_DELAY="0.2")
+    crew.start("w1", "w2")
+    crew.address("w1")
+    crew.address("w2")
+    server = prometheus(crew.sd_file)
+    alert = 'ALERTS{alertname="crawler_worker_lost",alertstate="firing"}'
+    wait_for(lambda: server.value('sum(up{job="crawler"})') == 2, "Prometheus sees 2 workers", 60, every=0.2)
+    assert server.query(alert) == {}
+    crew.kill("w2")
+    wait_for(lambda: set(targets(crew.sd_file)) == {"w1"}, "the dead one is out of the file", 15)
+
+    def lost() -> bool:
+        return scrape(crew.address("w1")).sum("crawler_frontier_workers", state="lost") == 1
+
+    wait_for(lost, "the dead one is reported lost", 20, every=0.5)
+    wait_for(lambda: server.query(alert), "the alert fires", 20, every=0.5)
+    crew.workers["w1"].terminate()
+    crew.finish(20)

@@ -1,0 +1,131 @@
+"""What a scrape reads from Redis: each figure against keys of which the answer is known."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgpack
+import pytest
+import redis as redis_py
+from scrapy import Request
+from scrapy.settings import Settings
+
+from crawler.dedup import BloomDupeFilter
+from crawler.metrics.sample import FAR, FORGOTTEN, Sample, Sampler
+from tests.support.server import RedisServer
+
+BASE, DEDUP, SEEDS = "{crawler:site:0}:site", "{crawler:site:0}", "site:start_urls"
+
+
+def sampler(client: redis_py.Redis, **more: float) -> Sampler:
+    return Sampler(lambda: client, BASE, DEDUP, SEEDS, more.pop("delay", 1.0), **more)
+
+
+def now_ms() -> int:
+    return round(1000 * time.time())
+
+
+def test_nothing_there_is_all_zeros(redis: redis_py.Redis) -> None:
+    assert sampler(redis).read() == Sample(
+        oldest=0.0,
+        hosts={"due": 0, "waiting": 0, "busy": 0, "backing_off": 0},
+        workers={"live": 0, "lost": 0},
+        seeds=0,
+        bloom=None,
+    )
+
+
+def test_hosts_by_state_and_the_longest_wait(redis: redis_py.Redis) -> None:
+    now = now_ms()
+    redis.zadd(f"{BASE}:ready", {"late": now - 90_000, "due": now - 1000, "soon": now + 5000, "far": now + 300_000})
+    redis.zadd(f"{BASE}:due", {"soon": now + 5000, "far": now + 300_000, "drained": now + round(2000 * FAR)})
+    redis.hset(f"{BASE}:inflight", mapping={"busy": 1, "late": 2, "due": 1})
+    found = sampler(redis).read()
+    assert found.hosts == {"due": 2, "waiting": 2, "busy": 3, "backing_off": 2}
+    assert found.oldest == pytest.approx(90, abs=2)
+
+
+def test_a_host_with_a_long_delay_is_not_backing_off(redis: redis_py.Redis) -> None:
+    redis.zadd(f"{BASE}:due", {"patient": now_ms() + 300_000})
+    assert sampler(redis, delay=300.0).read().hosts["backing_off"] == 0
+    assert sampler(redis, delay=100.0).read().hosts["backing_off"] == 1
+
+
+def test_workers_by_their_last_word(redis: redis_py.Redis) -> None:
+    ages = {"here": 0, "just": 8, "silent": 30, "killed": FORGOTTEN - 30, "long gone": FORGOTTEN + 30}
+    for name, age in ages.items():
+        redis.hset(f"{BASE}:workers", name, msgpack.packb([now_ms() - round(1000 * age), False, "info", 3]))
+    assert sampler(redis).read().workers == {"live": 2, "lost": 2}
+
+
+@pytest.mark.parametrize(
+    "push",
+    [
+        lambda client: client.rpush(SEEDS, "a", "b", "c"),
+        lambda client: client.sadd(SEEDS, "a", "b", "c"),
+        lambda client: client.zadd(SEEDS, {"a": 1, "b": 2, "c": 3}),
+    ],
+    ids=["list", "set", "zset"],
+)
+def test_seeds_of_any_type(redis: redis_py.Redis, push: Callable[[redis_py.Redis], object]) -> None:
+    push(redis)
+    assert sampler(redis).read().seeds == 3
+
+
+def test_the_memory_as_the_dupefilter_fills_it(redis: redis_py.Redis, redis_url: str) -> None:
+    settings = Settings({"REDIS_URL": redis_url, "BLOOM_CAPACITY": 100, "BLOOM_ERROR_RATE": 1e-4})
+    dupefilter = BloomDupeFilter.from_settings(settings)
+    try:
+        seen = [dupefilter.request_seen(Request(f"http://example.com/{number}")) for number in (*range(90), *range(9))]
+    finally:
+        dupefilter.close()
+    assert sum(seen) == 9
+    bloom = Sampler(lambda: redis, BASE, dupefilter.base, SEEDS, 1.0).read().bloom
+    assert bloom is not None
+    assert (bloom.elements, bloom.room, bloom.fill, bloom.configured) == (90, 100, 0.9, 1e-4)
+    assert 0 < bloom.error < 1e-4
+
+
+def test_many_scrapers_are_one_read(redis: redis_py.Redis) -> None:
+    made = []
+
+    def connect() -> redis_py.Redis:
+        made.append(1)
+        return redis
+
+    async def go() -> list[Sample]:
+        sampler = Sampler(connect, BASE, DEDUP, SEEDS, 1.0, every=60)
+        first = await asyncio.gather(*(sampler.sample() for _ in range(10)))
+        redis.rpush(SEEDS, "new")
+        return [*first, await sampler.sample()]
+
+    assert {sample.seeds for sample in asyncio.run(go())} == {0}
+    assert made == [1]
+
+
+def test_a_key_of_another_type_is_an_error_and_no_figure(redis: redis_py.Redis) -> None:
+    redis.set(f"{BASE}:ready", "x")
+    with pytest.raises(redis_py.ResponseError, match="WRONGTYPE"):
+        sampler(redis).read()
+
+
+def test_a_frozen_server_does_not_hold_up_the_loop() -> None:
+    async def turns_while_frozen(server: RedisServer) -> int:
+        sampler = Sampler(lambda: server.client(socket_timeout=0.5), BASE, DEDUP, SEEDS, 1.0, every=0)
+        await sampler.sample()
+        server.freeze()
+        task, turns = asyncio.create_task(sampler.sample()), 0
+        while not task.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        server.resume()
+        assert isinstance(task.exception(), (redis_py.RedisError, OSError))
+        sampler.close()
+        assert (await sampler.sample()).seeds == 0, "it connects again"
+        sampler.close()
+        return turns
+
+    with RedisServer() as server:
+        assert asyncio.run(turns_while_frozen(server)) > 5
