@@ -9,7 +9,7 @@ from typing import Literal
 
 from crawler.dedup import positions
 from crawler.dedup.admission import LuaAdmission, Module
-from crawler.dedup.sizing import LANE_BITS, MAX_LAYERS, CompactSizing, Sizing, minimum_bits
+from crawler.dedup.sizing import MAX_LAYERS, WORD_BITS, CompactSizing, Shape, Sizing, minimum_bits
 
 Backend = Literal["bitmap", "native"]
 
@@ -18,14 +18,17 @@ def bitmap(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
     """A Bloom filter on plain strings; without `growth` it takes `sizing.capacity` elements in all."""
     size, slots = sizing.block_bytes, sizing.slots
     firsts, lasts = range(0, slots * size, size), range(size - 1, slots * size, size)
-    masks = "{[0]=" + ",".join(str(1 << bit % (LANE_BITS // 2)) for bit in range(LANE_BITS)) + "}"
+    masks = "{[0]=" + ",".join(str(1 << bit % WORD_BITS) for bit in range(2 * WORD_BITS)) + "}"
     constants = (
-        f'local LAYOUT, LANES, SLOTS = "{positions.LAYOUT}", {sizing.lanes}, {slots}\n'
+        f'local LAYOUT, SLOTS = "{positions.LAYOUT}", {slots}\n'
+        f"local LANES, LANE_WORDS = {sizing.shape.lanes}, {sizing.shape.lane_words}\n"
         f"{_limits(sizing, growth)}"
         f"local LOADS = {_numbers(sizing.load(index) for index in range(MAX_LAYERS))}\n"
-        f"local function offsets() return {_texts(firsts)},{_texts(lasts)},{masks} end\n"
+        f"local MASK = {masks}\n"
+        f"local function offsets() return {_texts(firsts)},{_texts(lasts)} end\n"
+        f"{_merged(sizing.shape)}"
     )
-    return LuaAdmission("bitmap", Module("bitmap", constants), partial(positions.encode, lanes=sizing.lanes))
+    return LuaAdmission("bitmap", Module("bitmap", constants), partial(positions.encode, shape=sizing.shape))
 
 
 def native(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
@@ -70,6 +73,30 @@ def window(inner: LuaAdmission, text: str, milliseconds: int, generations: int) 
     kind = f"window/{inner.kind}"
     constants = f'local KIND, WINDOW, LENGTH, GENERATIONS = "{kind}", "{text}", {length}, {generations}\n'
     return LuaAdmission(kind, Module("window", constants, {"INNER": inner.module}), inner.encoder)
+
+
+def _merged(shape: Shape) -> str:
+    """The Lua function that sets an element's bits in a block: one statement per lane, words and bits in locals."""
+    bits = ", ".join(f"b{lane}" for lane in range(shape.lanes))
+    words = ", ".join(f"w{word}" for word in range(shape.words))
+
+    def put(word: str) -> str:
+        return f"if {word} % (m + m) < m then {word}, new = {word} + m, true end"
+
+    def lane_code(lane: int) -> str:
+        first, *second = (f"w{word}" for word in range(lane * shape.lane_words, (lane + 1) * shape.lane_words))
+        choice = f"if b{lane} < {WORD_BITS} then {put(first)} else {put(second[0])} end" if second else put(first)
+        return f"m = MASK[b{lane}] {choice}\n"
+
+    return (
+        f'local WORDS = ">{"I6" * shape.words}"\n'
+        "local pack_words, unpack_words, bytes = struct.pack, struct.unpack, string.byte\n"
+        "local function merged(block, item)\n"
+        f"local new, m, {bits} = false, 0, bytes(item, 7, -1)\n"
+        f"local {words} = unpack_words(WORDS, block)\n"
+        f"{''.join(map(lane_code, range(shape.lanes)))}"
+        f"if new then return pack_words(WORDS, {words}) end\nend\n"
+    )
 
 
 def _limits(sizing: Sizing, growth: bool) -> str:

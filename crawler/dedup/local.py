@@ -39,7 +39,7 @@ class MemoryBloom:
 
     def add(self, fingerprint: bytes) -> bool:
         """True if it is new; it is recorded."""
-        item = positions.encode(fingerprint, self.sizing.lanes)
+        item = positions.encode(fingerprint, self.sizing.shape)
         mask = self._mask(item)
         if self._find(item, mask):
             return False
@@ -53,7 +53,7 @@ class MemoryBloom:
 
     def has(self, fingerprint: bytes) -> bool:
         """Whether it was added; records nothing."""
-        item = positions.encode(fingerprint, self.sizing.lanes)
+        item = positions.encode(fingerprint, self.sizing.shape)
         return self._find(item, self._mask(item))
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class MemoryBloom:
     def _mask(self, item: bytes) -> int:
         top = self.sizing.block_bytes * 8 - 1
         mask = 0
-        for bit in positions.bits(item):
+        for bit in positions.bits(item, self.sizing.shape.lane_words):
             mask |= 1 << top - bit
         return mask
 

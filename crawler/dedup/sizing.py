@@ -1,13 +1,14 @@
 """How big a Bloom filter must be: blocks, lanes and layers from a capacity and an error rate. Pure arithmetic.
 
 A *layer* is an array of blocks; an element lives in one block, so that one read answers for it. A block has `lanes`
-lanes of 96 bits, and an element sets one bit in each lane. Blocks fill unevenly, which costs bits compared with the
-classic filter (Bloom 1970); the error below is therefore the exact Poisson mixture over block loads (Putze, Sanders,
-Singler 2007), not the classic formula, and sizing by it makes the real rate the computed one.
+lanes of one or two 48-bit words, and an element sets one bit in each lane. Blocks fill unevenly, which costs bits
+compared with the classic filter (Bloom 1970); the error below is therefore the exact Poisson mixture over block loads
+(Putze, Sanders, Singler 2007), not the classic formula, and sizing by it makes the real rate the computed one.
 
 A full layer is followed by one of twice the capacity (Almeida et al. 2007). Layer i may err with
-``error / ((i + 1)(i + 2))``; these add up to ``error * n / (n + 1)`` for n layers: below `error` for ever, and
-tightening more slowly than halving would, which keeps later layers small and lets all of them share one block size.
+``2 * error / ((2i + 1)(2i + 3))``; these add up to ``error * (1 - 1 / (2n + 1))`` for n layers: below `error` for ever.
+That tightens more slowly than halving, which keeps later layers small and lets all of them share one block size, and it
+leaves two thirds to the first layer, the only one that most crawls fill.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
-LANE_BITS = 96
+WORD_BITS = 48
+"""What a Lua number holds exactly, in whole bytes."""
+
 MAX_LANES = 32
 MAX_LAYERS = 24
 SEGMENT_BYTES = 8 * 1024 - 64
@@ -25,7 +29,19 @@ call that touches 256 new ones stays within milliseconds; and it fits its alloca
 would take 25 % more."""
 
 _OVERHEAD = 1.21
-"""Fewer lanes are faster; the fewest whose layer 0 stays within this factor of the theoretical minimum are taken."""
+"""Fewer words are faster; the fewest whose layer 0 stays within this factor of the theoretical minimum are taken."""
+
+
+class Shape(NamedTuple):
+    """Of a block: so many lanes, each of one or two words."""
+
+    lanes: int
+    lane_words: int
+
+    @property
+    def words(self) -> int:
+        """Words of a block."""
+        return self.lanes * self.lane_words
 
 
 def minimum_bits(error: float) -> float:
@@ -33,48 +49,50 @@ def minimum_bits(error: float) -> float:
     return math.log2(1 / error) / math.log(2)
 
 
-def block_error(load: float, lanes: int) -> float:
+def block_error(load: float, shape: Shape) -> float:
     """False-positive rate of a layer whose blocks hold `load` elements on average (Poisson distributed)."""
     if load <= 0:
         return 0.0
     reach = 14 * math.sqrt(load) + 30  # beyond it the Poisson weight falls faster than the error can rise
     first = max(1, int(load - reach))
     weight = math.exp(first * math.log(load) - load - math.lgamma(first + 1))
-    unset = (1 - 1 / LANE_BITS) ** first
+    missed = 1 - 1 / (shape.lane_words * WORD_BITS)
+    unset = missed**first
     total = 0.0
     for held in range(first, int(load + reach)):
-        total += weight * (1 - unset) ** lanes
+        total += weight * (1 - unset) ** shape.lanes
         weight *= load / (held + 1)
-        unset *= 1 - 1 / LANE_BITS
+        unset *= missed
     return total
 
 
 @lru_cache(maxsize=1024)
-def block_load(error: float, lanes: int) -> float:
+def block_load(error: float, shape: Shape) -> float:
     """Largest mean load of a block, to four digits, that keeps the false-positive rate within `error`."""
-    low, high = 0.0, LANE_BITS * 40.0
+    low, high = 0.0, WORD_BITS * 80.0
     while high - low > low * 1e-5 + 1e-18:
         middle = (low + high) / 2
-        low, high = (low, middle) if block_error(middle, lanes) > error else (middle, high)
+        low, high = (low, middle) if block_error(middle, shape) > error else (middle, high)
     return float(f"{low * (1 - 5e-4):.4g}")
 
 
 def layer_error(error: float, index: int) -> float:
     """Share of `error` that layer `index` (0 is the first) may use."""
-    return error / ((index + 1) * (index + 2))
+    return 2 * error / ((2 * index + 1) * (2 * index + 3))
 
 
 @lru_cache(maxsize=64)
-def choose_lanes(error: float) -> int:
-    """The fewest lanes whose first layer needs at most 1.21 times the theoretical bits; the thriftiest if none does."""
+def choose_shape(error: float) -> Shape:
+    """The fewest words whose first layer needs at most 1.21 times the theoretical bits; the thriftiest if none does."""
 
-    def bits(lanes: int) -> float:
-        return lanes * LANE_BITS / block_load(layer_error(error, 0), lanes)
+    def bits(shape: Shape) -> float:
+        return shape.words * WORD_BITS / block_load(layer_error(error, 0), shape)
 
-    for lanes in range(1, MAX_LANES + 1):
-        if bits(lanes) <= _OVERHEAD * minimum_bits(error):
-            return lanes
-    return min(range(1, MAX_LANES + 1), key=bits)
+    shapes = sorted(
+        (Shape(lanes, words) for lanes in range(1, MAX_LANES + 1) for words in (1, 2)), key=lambda shape: shape.words
+    )
+    limit = _OVERHEAD * minimum_bits(error)
+    return next((shape for shape in shapes if bits(shape) <= limit), None) or min(shapes, key=bits)
 
 
 @dataclass(frozen=True)
@@ -91,14 +109,19 @@ class Sizing:
             raise ValueError(f"error={self.error}: must be between 0 and 1")
 
     @cached_property
+    def shape(self) -> Shape:
+        """Of the blocks of all layers."""
+        return choose_shape(self.error)
+
+    @property
     def lanes(self) -> int:
         """Bits an element sets (k)."""
-        return choose_lanes(self.error)
+        return self.shape.lanes
 
     @property
     def block_bytes(self) -> int:
         """Bytes of a block."""
-        return self.lanes * LANE_BITS // 8
+        return self.shape.words * WORD_BITS // 8
 
     @property
     def slots(self) -> int:
@@ -119,7 +142,7 @@ class Sizing:
 
     def load(self, index: int) -> float:
         """Elements per block of layer `index` when it is full."""
-        return block_load(layer_error(self.error, index), self.lanes)
+        return block_load(layer_error(self.error, index), self.shape)
 
     def blocks(self, index: int) -> int:
         """Blocks of layer `index`."""
@@ -134,7 +157,7 @@ class Sizing:
         log_right = 0.0
         for index in range(self.layers_for(elements)):
             held = min(self.layer_capacity(index), elements - self.total_capacity(index))
-            log_right += math.log1p(-block_error(held / self.blocks(index), self.lanes))
+            log_right += math.log1p(-block_error(held / self.blocks(index), self.shape))
         return -math.expm1(log_right)
 
 

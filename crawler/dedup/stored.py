@@ -8,7 +8,7 @@ from functools import cached_property
 
 import redis
 
-from crawler.dedup.sizing import LANE_BITS, SEGMENT_BYTES
+from crawler.dedup.sizing import SEGMENT_BYTES, WORD_BITS, Shape
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,16 @@ class Stored:
         """Blocks (bitmap) or sets (compact) of each layer."""
         return [int(size) for size in self.fields.get("blocks", self.fields.get("sets", "")).split(",") if size]
 
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block (bitmap); 0 for other kinds."""
+        if "lanes" not in self.fields:
+            return 0
+        return Shape(int(self.fields["lanes"]), int(self.fields["lane_words"])).words * WORD_BITS // 8
+
     def keys(self) -> Iterator[str]:
         """Names of its data keys; those of a layer that was not filled yet need not exist."""
-        per_key = SEGMENT_BYTES // (int(self.fields["lanes"]) * LANE_BITS // 8) if "lanes" in self.fields else 1
+        per_key = SEGMENT_BYTES // self.block_bytes if self.block_bytes else 1
         for layer, size in enumerate(self.layers, start=1):
             for number in range(-(-size // per_key)):
                 yield f"{self.prefix}{layer}:{number // 256}:{number % 256}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crawler.dedup.sizing import LANE_BITS, CompactSizing, Sizing
+from crawler.dedup.sizing import CompactSizing, Sizing
 
 if TYPE_CHECKING:
     from crawler.dedup.stored import Stored
@@ -53,7 +53,7 @@ def _bloom(part: Stored) -> Bloom | None:
     error = _compact_error(capacity, configured, elements) if part.kind == "compact" else 0.0
     if part.kind != "compact" and elements:
         error = sizing.estimated_error(elements)
-    size = sum(part.layers) * int(fields["lanes"]) * LANE_BITS // 8 if "lanes" in fields else 0
+    size = sum(part.layers) * part.block_bytes
     return Bloom(elements, sizing.total_capacity(layers), size, error, configured)
 
 

@@ -77,12 +77,12 @@ def test_the_server_places_bits_where_positions_says(redis: redis_py.Redis) -> N
     seen = memory(redis, capacity=100_000)
     seen.add([b"a"])
     sizing = Sizing(100_000, 1e-4)
-    item = positions.encode(b"a", sizing.lanes)
+    item = positions.encode(b"a", sizing.shape)
     block = positions.block(item, sizing.blocks(0))
     segment, slot = divmod(block, sizing.slots)
     (key,) = redis.keys("*dedup:*:*:*")
     assert key.endswith(b":1:%d:%d" % divmod(segment, 256))
-    expected = [slot * sizing.block_bytes * 8 + bit for bit in positions.bits(item)]
+    expected = [slot * sizing.block_bytes * 8 + bit for bit in positions.bits(item, sizing.shape.lane_words)]
     value = redis.get(key)
     assert [bit for bit in range(len(value) * 8) if value[bit // 8] >> (7 - bit % 8) & 1] == expected
     assert len(value) == sizing.slots * sizing.block_bytes, "a key is allocated whole"

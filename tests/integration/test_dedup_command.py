@@ -71,10 +71,10 @@ def test_as_a_process(redis_url: str) -> None:
 
 def test_plan_needs_no_server(dedup: Dedup) -> None:
     done = dedup("redis://127.0.0.1:1/0", "plan", "--capacity", "100M", "--error-rate", "1e-6")
-    assert "34.6 bits per page (theory 28.8), k = 16" in done.stdout
+    assert "34.2 bits per page (theory 28.8), k = 15" in done.stdout
     assert "1,000,000,000" in done.stdout
     facts = json.loads(dedup("", "plan", "--capacity", "1M", "--error-rate", "1e-4", "--json").stdout)
-    assert facts["k"] == 11
+    assert facts["k"] == 12
     assert facts["bytes"] / 1e6 * 8 < 1.25 * facts["theory_bits_per_page"]
 
 

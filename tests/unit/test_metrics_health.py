@@ -38,8 +38,9 @@ def test_without_a_shared_frontier_there_is_nothing_to_hear_from() -> None:
 
 
 def bitmap(count: int, blocks: str = "", capacity: int = 1000, error: float = 1e-3) -> Stored:
-    lanes = Sizing(capacity, error).lanes
+    lanes, lane_words = Sizing(capacity, error).shape
     fields = {"kind": "bitmap", "error_rate": repr(error), "capacity": str(capacity), "lanes": str(lanes)}
+    fields["lane_words"] = str(lane_words)
     return Stored("base", {**fields, "blocks": blocks, "count": str(count)})
 
 

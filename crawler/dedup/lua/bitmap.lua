@@ -1,27 +1,32 @@
 -- A Bloom filter of growing layers on plain strings. Layout 1 (sizing.py and positions.py say where bits lie).
 --
 -- Constants in front: LAYOUT, ERROR (texts); CAPACITY elements of the first layer; LIMIT elements in all, 0: no limit;
---   LANES of a block, SLOTS blocks per key, LOADS elements per block of layer 1, 2, …;
---   offsets() → texts of the offsets of the first and last byte of a key's blocks, and the value of a lane's 96 bits
--- Metadata:  layout, error_rate, capacity, lanes, blocks (of each layer), count
+--   LANES of a block, LANE_WORDS of a lane, SLOTS blocks per key, LOADS elements per block of layer 1, 2, …;
+--   offsets() → texts of the offsets of the first and last byte of a key's blocks; MASK, the value of each bit;
+--   merged(bits, item) → the block `bits` with the element's bits set, or nil if they all were
+-- Metadata:  layout, error_rate, capacity, lanes, lane_words, blocks (of each layer), count
 -- Keys:      BASE:dedup:ID:LAYER:HI:LO  string  segment 256 * HI + LO of a layer: SLOTS blocks, allocated at first use
 --
 -- A redis.call costs more than testing a block in Lua, so there is one GETRANGE per layer and one SETRANGE per new
--- element. Bits are tested and set by arithmetic on 48-bit words: cheaper than calling a bit library per bit.
+-- element. Bits are tested and set by arithmetic on 48-bit words, cheaper than calling a bit library per bit, in code that
+-- is written out for the number of lanes (kinds.py): without loops and tables it takes half the time.
 
-local byte, unpack_word, pack_words = string.byte, struct.unpack, struct.pack
-local HASH, BLOCK, WORDS = 6, 12 * LANES, ">" .. string.rep("I6", 2 * LANES)
-local FIRST, LAST, MASK
+local byte, unpack_word = string.byte, struct.unpack
+local BLOCK = 6 * LANE_WORDS * LANES
+local EMPTY = string.rep("\0", BLOCK)
+local FIRST, LAST
 
 local function open(base, _, expires)
   local state, m, problem = open_meta(base, "bitmap", expires,
-    "layout", "error_rate", "capacity", "lanes", "blocks", "count")
+    "layout", "error_rate", "capacity", "lanes", "blocks", "count", "lane_words")
   if not state then return nil, problem end
   state.blocks, state.layers, state.room, state.capacity, state.count = {}, 0, 0, CAPACITY, 0
   if state.fresh then return state end
   if m[1] ~= LAYOUT then return complain("Bloom layout", m[1], LAYOUT) end
   if m[2] ~= ERROR then return complain("BLOOM_ERROR_RATE", m[2], ERROR) end
-  if m[4] ~= tostring(LANES) then return complain("Bloom lanes", m[4], LANES) end
+  if m[4] ~= tostring(LANES) or m[7] ~= tostring(LANE_WORDS) then
+    return complain("Bloom lanes", m[4] .. "x" .. m[7], LANES .. "x" .. LANE_WORDS)
+  end
   state.capacity, state.count = tonumber(m[3]), tonumber(m[6])
   if state.capacity ~= CAPACITY and LIMIT <= state.capacity then
     return complain("BLOOM_CAPACITY", m[3], text(CAPACITY))
@@ -42,31 +47,31 @@ local function locate(state, layer, hash)
   return numbered(state.prefix, layer, segment), slot + 1, segment
 end
 
-local function all_set(bits, p)
+local function hash_of(item)
+  if not FIRST then FIRST, LAST = offsets() end
+  local a, b, c, d, e, f = byte(item, 1, 6)
+  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+end
+
+local function all_set(bits, item)
   local at = 1
-  for i = HASH + 1, HASH + LANES do
-    local bit = p[i]
+  for i = 7, 6 + LANES do
+    local bit = byte(item, i)
     local mask = MASK[bit]
     if unpack_word(">I6", bits, bit < 48 and at or at + 6) % (mask + mask) < mask then return false end
-    at = at + 12
+    at = at + 6 * LANE_WORDS
   end
   return true
 end
 
--- Newest layer first: it holds half of everything. Returns true if any layer has the element, else false and, of the
--- newest layer, where the element belongs and what is there.
-local function find(state, p)
-  if not FIRST then FIRST, LAST, MASK = offsets() end
-  local hash = ((((p[1] * 256 + p[2]) * 256 + p[3]) * 256 + p[4]) * 256 + p[5]) * 256 + p[6]
-  local newest = state.layers
-  local key, slot, segment, bits
+-- Whether a layer up to `newest` has the element, the newest first: it holds half of everything.
+local function find(state, newest, hash, item)
   for layer = newest, 1, -1 do
-    local k, s, g = locate(state, layer, hash)
-    local b = call("GETRANGE", k, FIRST[s], LAST[s])
-    if b ~= "" and all_set(b, p) then return true end
-    if layer == newest then key, slot, segment, bits = k, s, g, b end
+    local key, slot = locate(state, layer, hash)
+    local bits = call("GETRANGE", key, FIRST[slot], LAST[slot])
+    if bits ~= "" and all_set(bits, item) then return true end
   end
-  return false, hash, key, slot, segment, bits
+  return false
 end
 
 local function grow(state)
@@ -81,45 +86,47 @@ local function allocate(state, key, segment)
   local blocks = math.min(SLOTS, state.blocks[state.layers] - segment * SLOTS)
   call("SETRANGE", key, blocks * BLOCK - 1, "\0")
   expire(state, key)
-  return string.rep("\0", BLOCK)
+  return EMPTY
 end
 
-local function with_bits(bits, p)
-  local words, at = { unpack_word(WORDS, bits) }, 1
-  for i = HASH + 1, HASH + LANES do
-    local bit = p[i]
-    local mask, word = MASK[bit], bit < 48 and at or at + 1
-    if words[word] % (mask + mask) < mask then words[word] = words[word] + mask end
-    at = at + 2
-  end
-  return pack_words(WORDS, unpack(words, 1, 2 * LANES))
-end
-
-local function add(state, item)
-  local p = { byte(item, 1, -1) }
-  local seen, hash, key, slot, segment, bits = find(state, p)
-  if seen then return 0 end
-  if LIMIT > 0 and state.count >= LIMIT then return -1 end
-  if state.count >= state.room then
-    if state.layers == #LOADS then return -1 end
-    grow(state)
-    key, slot, segment = locate(state, state.layers, hash)
-    bits = ""
-  end
-  if bits == "" then bits = allocate(state, key, segment) end
-  call("SETRANGE", key, FIRST[slot], with_bits(bits, p))
-  state.count = state.count + 1
-  state.changed = true
+-- Into the newest layer, which is full: a new one is begun, unless there may be none.
+local function add_to_next(state, hash, item)
+  if find(state, state.layers, hash, item) then return 0 end
+  if state.layers == #LOADS then return -1 end
+  grow(state)
+  local key, slot, segment = locate(state, state.layers, hash)
+  call("SETRANGE", key, FIRST[slot], merged(allocate(state, key, segment), item))
   return 1
 end
 
+local function add_to_newest(state, hash, item)
+  local key, slot, segment = locate(state, state.layers, hash)
+  local bits = call("GETRANGE", key, FIRST[slot], LAST[slot])
+  local block = merged(bits ~= "" and bits or EMPTY, item)
+  if not block or find(state, state.layers - 1, hash, item) then return 0 end
+  if bits == "" then allocate(state, key, segment) end
+  call("SETRANGE", key, FIRST[slot], block)
+  return 1
+end
+
+local function add(state, item)
+  local hash = hash_of(item)
+  if LIMIT > 0 and state.count >= LIMIT then return find(state, state.layers, hash, item) and 0 or -1 end
+  local verdict = (state.count < state.room and add_to_newest or add_to_next)(state, hash, item)
+  if verdict == 1 then
+    state.count = state.count + 1
+    state.changed = true
+  end
+  return verdict
+end
+
 local function has(state, item)
-  return (find(state, { byte(item, 1, -1) }))
+  return find(state, state.layers, hash_of(item), item)
 end
 
 local function close(state)
-  close_meta(state, "layout", LAYOUT, "error_rate", ERROR, "lanes", LANES, "capacity", text(state.capacity),
-    "blocks", table.concat(state.blocks, ","), "count", text(state.count))
+  close_meta(state, "layout", LAYOUT, "error_rate", ERROR, "lanes", LANES, "lane_words", LANE_WORDS,
+    "capacity", text(state.capacity), "blocks", table.concat(state.blocks, ","), "count", text(state.count))
 end
 
 local function forget(state, item)

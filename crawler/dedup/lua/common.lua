@@ -76,5 +76,5 @@ end
 local function numbered(prefix, layer, number)
   local low = number % 256
   local high = (number - low) / 256
-  return prefix .. layer .. ":" .. (NUMERALS[high + 1] or high) .. ":" .. NUMERALS[low + 1]
+  return prefix .. NUMERALS[layer + 1] .. ":" .. (NUMERALS[high + 1] or high) .. ":" .. NUMERALS[low + 1]
 end

@@ -1,0 +1,126 @@
+"""Windows: remembered for at least the window, gone by themselves, and no page twice while generations change."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import redis as redis_py
+from scrapy.settings import Settings
+
+from crawler.dedup import kinds, options
+from crawler.dedup.memory import SeenMemory
+from crawler.dedup.sizing import CompactSizing, Sizing
+from crawler.dedup.stored import read_stored, rotate
+from crawler.errors import ConfigError, StoredDataError
+from tests.support.server import wait_for
+
+BASE = "{crawler:window:0}"
+INNER = {
+    "bitmap": lambda: kinds.bitmap(Sizing(200, 1e-6)),
+    "exact": kinds.exact,
+    "compact": lambda: kinds.compact(CompactSizing(200, 1e-6)),
+    "layered": lambda: kinds.layered(kinds.bitmap(Sizing(200, 1e-6)), 100),
+}
+
+
+def memory(client: redis_py.Redis, inner: str, milliseconds: int = 3_600_000, generations: int = 4) -> SeenMemory:
+    return SeenMemory(client, BASE, kinds.window(INNER[inner](), "1h/4", milliseconds, generations))
+
+
+def turn(client: redis_py.Redis) -> None:
+    rotate(client, read_stored(client, BASE)[0])
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_a_page_is_remembered_for_the_window_and_then_new(redis: redis_py.Redis, inner: str) -> None:
+    some = memory(redis, inner)
+    assert some.add([b"a", b"b"]) == b"11"
+    epochs = {some.epoch}
+    for _ in range(4):
+        turn(redis)
+        assert some.has([b"a", b"b"]) == b"11"
+        assert some.add([b"a"]) == b"0", "looking does not renew it"
+        epochs.add(some.epoch)
+    turn(redis)
+    assert some.add([b"a", b"b"]) == b"11"
+    assert len({*epochs, some.epoch}) == 6, "what is known to be seen must be asked again"
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_what_is_older_than_the_window_leaves_the_server(redis: redis_py.Redis, inner: str) -> None:
+    some = memory(redis, inner, milliseconds=600, generations=2)
+    some.add([b"%d" % number for number in range(500)])
+    wait_for(lambda: {*redis.scan_iter()} == {f"{BASE}:dedup:meta".encode()}, "only the window's own metadata is left")
+    assert some.add([b"1"]) == b"1"
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_rotation_under_load_hands_out_no_page_twice(redis: redis_py.Redis, redis_url: str, inner: str) -> None:
+    elements, verdicts = [b"%d" % number for number in range(1500)], []
+    memory(redis, inner).prepare()
+
+    def work(offset: int) -> None:
+        with redis_py.Redis.from_url(redis_url) as client:
+            some = memory(client, inner)
+            order = elements[offset:] + elements[:offset]
+            answer = b"".join(some.add(order[start : start + 50]) for start in range(0, len(order), 50))
+            verdicts.append(dict(zip(order, answer, strict=True)))
+
+    threads = [threading.Thread(target=work, args=(500 * number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(4):  # as many as the window outlives
+        turn(redis)
+    for thread in threads:
+        thread.join()
+    assert len(verdicts) == 3
+    assert {sum(verdict[element] == ord("1") for verdict in verdicts) for element in elements} == {1}
+
+
+def test_forgetting_reaches_every_generation(redis: redis_py.Redis) -> None:
+    some = memory(redis, "exact")
+    some.add([b"a"])
+    turn(redis)
+    some.add([b"b"])
+    assert some.forget([b"a", b"b", b"c"]) == b"110"
+    assert some.add([b"a", b"b"]) == b"11"
+
+
+def test_another_window_is_refused_naming_both(redis: redis_py.Redis) -> None:
+    memory(redis, "exact").prepare()
+    with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW=2h/4: .* with 1h/4;"):
+        SeenMemory(redis, BASE, kinds.window(kinds.exact(), "2h/4", 7_200_000, 4)).prepare()
+    with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW=none: .* with a window;"):
+        SeenMemory(redis, BASE, kinds.exact()).prepare()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("45", 45), ("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("1.5w", 907_200)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert options.seconds(text, "DEDUP_WINDOW") == seconds
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"DEDUP_WINDOW": "soon"}, "DEDUP_WINDOW=soon: must be a duration such as 45s, 90m, 12h, 30d or 4w"),
+        ({"DEDUP_WINDOW": "0"}, "DEDUP_WINDOW=0: must be a duration such as 45s, 90m, 12h, 30d or 4w"),
+        (
+            {"DEDUP_WINDOW": "1d", "DEDUP_WINDOW_GENERATIONS": 0},
+            "DEDUP_WINDOW_GENERATIONS=0: must be between 1 and 100",
+        ),
+    ],
+)
+def test_bad_windows_are_one_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        options.exact(Settings(settings))
+    assert str(caught.value) == message
+
+
+def test_the_generations_of_a_window_share_the_error_rate() -> None:
+    admission = options.bloom(Settings({"DEDUP_WINDOW": "30d", "BLOOM_ERROR_RATE": 1e-4}), "bitmap")
+    assert 'ERROR, CAPACITY, LIMIT = "2e-05"' in admission.lua
