@@ -62,6 +62,25 @@ def test_books(redis_url: str, tmp_path: Path) -> None:
     assert set(site.hits) == {*pages, "/robots.txt"}
 
 
+@pytest.mark.slow
+def test_rules_items_and_feeds_survive_a_kill(redis_url: str, tmp_path: Path) -> None:
+    """Three workers crawl the shop, one is killed half-way: every book is in the feeds, every line is whole."""
+    env = project_env(redis_url, tmp_path, **{**FAST, "FRONTIER_LEASE": "5", "DOWNLOAD_DELAY": "0.05"})
+    with Pages(books_site(books=90, per_page=5)) as site:
+        words = ["crawl", "books", "-a", f"start={site.url}/"]
+        names = ["w1", "w2", "w3"]
+        workers = [start_scrapy(words, {**env, "WORKER_NAME": name}, tmp_path / name) for name in names]
+        feed = tmp_path / "items" / "books"
+        wait_for(lambda: sum(path.read_bytes().count(b"\n") for path in feed.glob("*")) > 30, "30 books", seconds=60)
+        workers[1].kill()
+        assert [worker.wait(90) for worker in workers] == [0, -9, 0]
+    lines = [json.loads(line) for path in feed.iterdir() for line in path.read_bytes().splitlines()]
+    assert {item["title"] for item in lines} == {f"Book {number}" for number in range(90)}
+    keys = {item["fingerprint"]: item["title"] for item in lines}
+    assert len(keys) == 90  # repeats, if any, have the keys of the first time
+    assert len(lines) <= 90 + 16
+
+
 def test_what_a_rule_s_link_failed_with_is_kept(redis_url: str, tmp_path: Path) -> None:
     """CrawlSpider gives each link an errback that does nothing: the failure is still a dead letter."""
     pages = books_site(books=3)
