@@ -190,14 +190,14 @@ def parse_text(text: str, source: str) -> list[Site]:
     return sites(data, source)
 
 
-def read(path: Path) -> list[Site]:
-    """The rules in the TOML file at `path`. Raises ConfigError."""
+def read(path: Path, named_by: str = "CANONICAL_RULES") -> list[Site]:
+    """The rules in the TOML file at `path`; `named_by` is the setting or flag that named it. Raises ConfigError."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:
-        raise ConfigError("CANONICAL_RULES", path, f"cannot be read: {error.strerror}") from None
+        raise ConfigError(named_by, path, f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError("CANONICAL_RULES", path, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise ConfigError(named_by, path, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
     return parse_text(text, _short(path))
 
 

@@ -59,7 +59,7 @@ class RuleSet:
 
 
 def load(settings: BaseSettings, spider: object = None, extra: Iterable[Path] = ()) -> RuleSet:
-    """The rules of a crawl; `extra` are further files, read after all others.
+    """The rules of a crawl; `extra` are files named on the command line, read after all others.
 
     Reads ``CANONICAL_RULES`` (paths), ``CANONICAL_GROUPS``, ``CANONICAL_OFF``. Raises ConfigError.
     """
@@ -67,7 +67,7 @@ def load(settings: BaseSettings, spider: object = None, extra: Iterable[Path] = 
     paths += [Path(path).expanduser() for path in _words(settings, "CANONICAL_RULES")]
     sites = [site for path in paths for site in rules.read(path)]
     sites += _spider_rules(spider)
-    sites += [site for path in extra for site in rules.read(path)]
+    sites += [site for path in extra for site in rules.read(path, "--rules")]
     return RuleSet(sites, _words(settings, "CANONICAL_GROUPS"), _words(settings, "CANONICAL_OFF"))
 
 

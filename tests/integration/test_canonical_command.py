@@ -71,7 +71,7 @@ def test_the_environment_adds_rules_and_groups(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "env", "line"),
     [
-        (["--rules", "none.toml", "http://a.example/"], {}, "CANONICAL_RULES=none.toml: cannot be read: No such file"),
+        (["--rules", "none.toml", "http://a.example/"], {}, "--rules=none.toml: cannot be read: No such file"),
         (["http://a.example/"], {"CANONICAL_GROUPS": "x"}, "CANONICAL_GROUPS=x: must be one of affiliate, cachebuster"),
         (["--audit", "nobody"], {}, "spider=nobody: no such spider"),
         (["--spider", "nobody", "http://a.example/"], {}, "spider=nobody: no such spider"),
