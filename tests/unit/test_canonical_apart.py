@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
 
 from crawler.canonical import canonical_url
+from crawler.canonical.parse import whatwg
 from crawler.canonical.trackers import builtin
 
 TEMPTING = [
@@ -141,6 +143,40 @@ def test_twenty_thousand_different_urls_have_as_many_keys(seed: int) -> None:
         canonical = canonical_url(f"http://{host}{path}?{query}" if query else f"http://{host}{path}")
         assert owner.setdefault(canonical, parts) == parts
     assert len(owner) > 15_000
+
+
+PIECES = [
+    *("a", "b", "A", "1", "/", "/", "//", ".", "..", "%2E", "%2F", "\\", "%5C", ";", ":", "@", "#", "%00"),
+    *("?", "&", "&", "=", "+", "%2B", "%26", "%3D", "%3d", "%20", " ", "%25", "%", "%41", "%61", "utm_a=1"),
+    *("[", "%5B", "(", "%28", "'", "%27", "|", "%E9", "é"),
+]
+
+
+def _served(url: str) -> object:
+    """What an ordinary server makes of a web address: decoded segments, and for each name its values in order."""
+    parts = urlsplit(whatwg(url) or "")
+    path = [unquote_to_bytes(segment) for segment in parts.path.split("/")]
+    values: dict[bytes, list[bytes | None]] = {}
+    for pair in filter(None, parts.query.split("&")):
+        name, mark, value = (unquote_to_bytes(part.replace("+", " ")) for part in pair.partition("="))
+        if not (name.lower().startswith(b"utm_") and "=" in parts.query):
+            values.setdefault(name, []).append(value if mark else None)
+    return parts.scheme, parts.netloc, path, values
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_shares_a_key_is_served_alike(seed: int) -> None:
+    rng = random.Random(seed)
+    owner: dict[str, str] = {}
+    shared = 0
+    for _ in range(20_000):
+        url = "http://a.example/" + "".join(rng.choices(PIECES, k=rng.randint(0, 7)))
+        canonical = canonical_url(url)
+        other = owner.setdefault(canonical, url)
+        shared += other != url
+        assert _served(other) == _served(url), (other, url, canonical)
+        assert _served(canonical) == _served(url), (url, canonical)
+    assert shared > 500, "the test compares too little"
 
 
 def test_no_name_of_the_data_file_swallows_a_longer_one() -> None:
