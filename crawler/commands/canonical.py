@@ -8,15 +8,16 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from crawler.canonical import findings, rules, sources
-from crawler.canonical.explain import Explanation
-from crawler.canonical.url import Canonicaliser
 from crawler.commands.spider import find_spider, one_line
 from crawler.errors import ConfigError
-from crawler.keys import Keys
+
+if TYPE_CHECKING:
+    from crawler.canonical.findings import Finding
+    from crawler.canonical.url import Canonicaliser
 
 _USAGE = "scrapy canonical URL..., or URLs on standard input, one per line"
 
@@ -57,6 +58,8 @@ class Command(ScrapyCommand):
     @one_line
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Exit code 0: done; 1: an example of a rule failed; 2: bad flags, files or rules."""
+        from crawler.canonical import findings, rules, sources
+
         assert self.settings is not None
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -80,6 +83,8 @@ class Command(ScrapyCommand):
         """Every example of every rule; each spider's with the rules that hold for all."""
         from scrapy.spiderloader import get_spider_loader
 
+        from crawler.canonical import rules, sources
+
         assert self.settings is not None
         loader = get_spider_loader(self.settings)
         spiders = [spider for spider in map(loader.load, sorted(loader.list())) if hasattr(spider, "canonical_rules")]
@@ -97,8 +102,10 @@ class Command(ScrapyCommand):
             examples += sum(len(site.same) + len(site.different) for site in new)
         print(f"{count} rules, {examples} examples, {len(seen)} failed")
 
-    def _findings(self, name: str) -> list[findings.Finding]:
+    def _findings(self, name: str) -> list[Finding]:
         from crawler import connection
+        from crawler.canonical import findings
+        from crawler.keys import Keys
 
         assert self.settings is not None
         spider = find_spider(self.settings, [name], "scrapy canonical --audit SPIDER")
@@ -126,6 +133,8 @@ def _octets(text: str) -> str:
 
 
 def _shown(canonicaliser: Canonicaliser, url: str, opts: argparse.Namespace) -> str:
+    from crawler.canonical.explain import Explanation
+
     if opts.json:
         return Explanation(canonicaliser, url).json()
     return Explanation(canonicaliser, url).text() if opts.explain else canonicaliser.canonical(url)

@@ -92,6 +92,40 @@ def test_settings_reach_the_fingerprinter() -> None:
     assert len({fingerprinter.fingerprint(request) for request in (a, b, c)}) == 3
 
 
+def test_stats_are_exact_after_a_report() -> None:
+    crawler = get_crawler()
+    fingerprinter = build_from_crawler(CanonicalFingerprinter, crawler)
+    for number in range(120):
+        request = Request(f"http://example.com/{number}?utm_source=x&fbclid=y")
+        fingerprinter.fingerprint(request)
+        fingerprinter.fingerprint(request)
+    fingerprinter.fingerprint(Request("http://example.com/plain"))
+    fingerprinter.report()
+    found = {name: value for name, value in crawler.stats.get_stats().items() if name.startswith("canonical/")}
+    assert found == {
+        "canonical/urls": 121,
+        "canonical/changed": 120,
+        "canonical/stripped/campaign": 120,
+        "canonical/stripped/click": 120,
+    }
+
+
+def test_the_version_covers_everything_that_can_change_a_key() -> None:
+    def version(**settings: Any) -> str:
+        return build_from_crawler(CanonicalFingerprinter, get_crawler(settings_dict=settings)).version
+
+    versions = [
+        version(),
+        version(CANONICAL_GROUPS="session"),
+        version(CANONICAL_OFF="email"),
+        version(CANONICAL_KEEP_FRAGMENTS=True),
+        version(CANONICAL_INCLUDE_HEADERS=["X-A"]),
+    ]
+    assert len(set(versions)) == 5
+    assert all(text.startswith(f"{FINGERPRINT_VERSION}-") for text in versions)
+    assert version() == versions[0]
+
+
 def test_a_return_within_a_chain_has_its_own_key(fingerprinter: CanonicalFingerprinter) -> None:
     request = Request(URL)
     own = fingerprinter.class_key(request).hex()
@@ -112,6 +146,12 @@ def test_a_chain_copied_from_another_request_is_ignored(fingerprinter: Canonical
 def test_pure_modules_import_neither_scrapy_nor_redis() -> None:
     script = (
         "import sys, crawler.canonical as c; c.canonical_url('http://a.example/'); c.FINGERPRINT_VERSION; "
-        "import crawler.canonical.keys; print([m for m in ('scrapy', 'redis', 'twisted') if m in sys.modules])"
+        "from crawler.canonical import explain, findings, keys, rules, sources, trials; "
+        "print([m for m in ('scrapy', 'redis', 'twisted') if m in sys.modules])"
     )
+    assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"
+
+
+def test_the_package_itself_costs_nothing() -> None:
+    script = "import sys, crawler.canonical; print([m for m in ('ada_url', 'tomllib') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"
