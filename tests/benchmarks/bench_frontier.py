@@ -1,0 +1,211 @@
+"""What the frontier costs the server: CPU per admission and per page, memory per queued request, and how both grow.
+
+The exchange is driven without downloading, as fast as it goes. CPU is the server's main thread's own (INFO cpu), so a
+busy machine changes little. `python -m tests.benchmarks.bench_frontier` prints the tables of docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from scrapy import Request, Spider
+from scrapy.settings import Settings
+from scrapy.utils.request import RequestFingerprinter, request_from_dict
+from scrapy.utils.test import get_crawler
+
+from crawler.canonical import CanonicalFingerprinter
+from crawler.dedup import BloomDupeFilter, CompactDupeFilter
+from crawler.dedup.dupefilter import RedisDupeFilter
+from crawler.frontier import payload
+from crawler.frontier.control import Control
+from crawler.frontier.message import ADD, FILTER, Message, Reply
+from crawler.frontier.policy import Policy
+from crawler.frontier.script import source
+from crawler.frontier.seedkey import SeedKey
+from crawler.keys import Keys
+from tests.support.server import RedisServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+HOSTS, BATCH, LINKS, REPEATS = 1000, 256, 50, 0.8
+KINDS: dict[str, type[RedisDupeFilter]] = {"bitmap 1e-6": BloomDupeFilter, "compact 1e-7": CompactDupeFilter}
+
+
+def cpu(client: redis.Redis) -> float:
+    """Seconds of CPU that the server's main thread has used."""
+    info: Any = client.info("cpu")
+    return float(info["used_cpu_user_main_thread"] + info["used_cpu_sys_main_thread"])
+
+
+def memory(client: redis.Redis) -> int:
+    """Bytes in use."""
+    info: Any = client.info("memory")
+    return int(info["used_memory"])
+
+
+@dataclass
+class Driver:
+    """A worker without downloader: real requests, fingerprints, payloads, dupefilter and script."""
+
+    client: redis.Redis
+    kind: type[RedisDupeFilter] = BloomDupeFilter
+    seq: int = 0
+    made: int = 0
+    rng: random.Random = field(default_factory=lambda: random.Random(3))
+
+    def __post_init__(self) -> None:
+        settings = Settings({"BLOOM_BACKEND": "bitmap", "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 16})
+        crawler = get_crawler(Spider, {"REQUEST_FINGERPRINTER_CLASS": CanonicalFingerprinter})
+        self.spider = crawler._create_spider("bench")
+        self.fingerprinter = CanonicalFingerprinter.from_crawler(crawler)
+        self.keys = Keys("bench", "bench")
+        dupefilter = self.kind.from_settings(settings)
+        dupefilter.prepare(self.client, self.keys.dedup)
+        self.admission = dupefilter.admission(self.keys.dedup)
+        self.constants = Policy.from_settings(settings).constants(dict(self.admission.config()), "bench", False, 0)
+        self.client.eval(source("join"), 1, self.keys.frontier, "w", "", "v=1", "0", "0")
+        self.script = self.client.register_script("#!lua\n" + self.admission.lua + "\n" + source("exchange"))
+
+    def request(self, number: int) -> Request:
+        """The request of a number: always the same."""
+        return Request(f"https://www.site{number % HOSTS}.example/articles/{number}/some-title-of-it?page={number % 7}")
+
+    def entry(self, number: int) -> Any:
+        """Its admission."""
+        request = self.request(number)
+        fingerprint = self.fingerprinter.fingerprint(request)
+        item = self.admission.encode(fingerprint)
+        return (payload.host_of(request), FILTER | ADD, item, fingerprint, 0, payload.encode(request, self.spider))
+
+    def say(self, **fields: Any) -> Reply:
+        """One exchange."""
+        self.seq += 1
+        message = Message("w", self.seq, "1", **fields)
+        reply: Any = self.script(
+            keys=[self.keys.frontier, self.keys.dedup, "bench:start_urls"], args=[message.pack(self.constants)]
+        )
+        return Reply.unpack(reply)
+
+    def fill(self, count: int) -> float:
+        """Admits `count` new requests; server CPU seconds."""
+        began = cpu(self.client)
+        for first in range(self.made, self.made + count, BATCH):
+            last = min(first + BATCH, self.made + count)
+            self.say(outbox=[self.entry(number) for number in range(first, last)])
+        self.made += count
+        return cpu(self.client) - began
+
+    def page(self) -> list[Any]:
+        """The links of a page: 80 % were seen before."""
+        numbers = []
+        for _ in range(LINKS):
+            if self.rng.random() < REPEATS and self.made:
+                numbers.append(self.rng.randrange(self.made))
+            else:
+                numbers.append(self.made)
+                self.made += 1
+        return [self.entry(number) for number in numbers]
+
+    def crawl(self, pages: int) -> float:
+        """Leases, acknowledges and admits the links of `pages` pages, five to an exchange; server CPU seconds."""
+        began, done = cpu(self.client), 0
+        acks: list[Any] = []
+        while done < pages:
+            outbox = [entry for _ in acks for entry in self.page()]
+            leases = self.say(outbox=outbox, acks=acks, want=5, ahead=5).leases
+            acks = [(lease.id, len(outbox), "", "", b"") for lease in leases]
+            done += len(leases)
+        return cpu(self.client) - began
+
+
+def scrapy_redis_bytes(client: redis.Redis, driver: Driver, count: int) -> float:
+    """Bytes per queued request of scrapy-redis's priority queue and set, for the same requests."""
+    client.flushall()
+    plain, before = RequestFingerprinter(), memory(client)
+    for number in range(count):
+        request = driver.request(number)
+        data = pickle.dumps(request.to_dict(spider=driver.spider), protocol=-1)
+        assert request_from_dict(pickle.loads(data), spider=driver.spider).url == request.url
+        client.zadd("bench:requests", {data: 0})
+        client.sadd("bench:dupefilter", plain.fingerprint(request).hex())
+    return (memory(client) - before) / count
+
+
+def measure(sizes: list[int], pages: int) -> list[dict[str, Any]]:
+    """One row per kind and size of the queue."""
+    rows = []
+    for name, kind in KINDS.items():
+        with RedisServer() as server, server.client() as client:
+            driver = Driver(client, kind)
+            for size in sizes:
+                before, new = memory(client), size - driver.made
+                admitted = driver.fill(new)
+                grown = (memory(client) - before) / new
+                crawled = driver.crawl(pages)
+                control = Control(client, driver.keys.frontier, SeedKey("bench:start_urls", "list"))
+                began = time.perf_counter()
+                control.status()
+                rows.append(
+                    {
+                        "dupefilter": name,
+                        "queued": size,
+                        "admit_us": 1e6 * admitted / new,
+                        "page_us": 1e6 * crawled / pages,
+                        "pages_per_core": pages / crawled,
+                        "bytes_per_request": grown,
+                        "status_ms": 1000 * (time.perf_counter() - began),
+                    }
+                )
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown."""
+    lines = ["| dupefilter | queued | admit µs | page of 50 links µs | pages/s per core | bytes/request | status ms |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    lines.extend(
+        f"| {row['dupefilter']} | {row['queued']:,} | {row['admit_us']:.1f} | {row['page_us']:.0f} "
+        f"| {row['pages_per_core']:.0f} | {row['bytes_per_request']:.0f} | {row['status_ms']:.1f} |"
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+def test_cost_does_not_grow_with_the_queue_and_memory_is_half_of_scrapy_rediss() -> None:
+    rows = measure([10_000, 100_000], pages=2000)
+    print("\n" + table(rows))
+    for kind in KINDS:
+        small, large = (row for row in rows if row["dupefilter"] == kind)
+        assert large["page_us"] <= 1.3 * small["page_us"]
+        assert large["status_ms"] <= 50
+    with RedisServer() as server, server.client() as client:
+        theirs = scrapy_redis_bytes(client, Driver(client), 20_000)
+    ours = rows[1]["bytes_per_request"]
+    print(f"bytes per queued request: {ours:.0f}, scrapy-redis {theirs:.0f}")
+    assert ours <= theirs / 2
+
+
+def main() -> None:
+    """All sizes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--pages", type=int, default=3000)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = measure(options.sizes, options.pages)
+    print(table(rows))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
