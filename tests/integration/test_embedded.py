@@ -357,7 +357,7 @@ def test_last_one_leaves_while_the_next_one_arrives(worker: Callable[..., Worker
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_last_one_leaves_while_the_next_one_arrives_many_times(worker: Callable[..., Worker], tmp_path: Path) -> None:
-    _race(worker, tmp_path, 150, random.randrange(1 << 30))
+    _race(worker, tmp_path, 80, random.randrange(1 << 30))
 
 
 @pytest.mark.slow
