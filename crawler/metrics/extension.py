@@ -1,7 +1,6 @@
 """The extension: one endpoint per crawl that shows, when asked, what the crawl's stats, scheduler and Redis know.
 
-Nothing is counted twice. Three things are counted here because nobody else does: responses that came over the network
-(Scrapy's stats count those from caches too), and the distributions of download and exchange times. How many items a
+Nothing is counted twice: what nobody else counts is in :mod:`crawler.metrics.instruments`, and how many items a
 pipeline raised on goes into Scrapy's stats as ``item_error_count``.
 """
 
@@ -15,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import scrapy
-from prometheus_client import Counter, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.gc_collector import GCCollector
@@ -34,6 +32,7 @@ from crawler.keys import Keys
 from crawler.metrics import frontier, stats
 from crawler.metrics.files import Discovery, Textfile
 from crawler.metrics.health import Health, Verdict
+from crawler.metrics.instruments import Instruments
 from crawler.metrics.options import Options
 from crawler.metrics.sample import Sample, Sampler
 from crawler.metrics.server import Answer, Server
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DOWNLOAD_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-EXCHANGE_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _SAMPLE_SECONDS = 1.0  # patience with Redis during a scrape
 _FILES_SECONDS = 10.0  # between two writings of the files
 
@@ -66,8 +63,7 @@ class MetricsExtension(Collector):
         self._info: dict[str, str] = {}
         self._sampler: Sampler | None = None
         self._sample: Sample | None = None
-        self._downloads: Histogram | None = None
-        self._responses: dict[str, Counter] = {}
+        self._instruments: Instruments | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._files: list[Textfile | Discovery] = []
         self._scraped, self._stopped = asyncio.Event(), asyncio.Event()
@@ -94,17 +90,17 @@ class MetricsExtension(Collector):
         self._info = self._describe(scheduler)
         self._register(scheduler)
         if scheduler is not None and scheduler.link is not None:
-            self.health = Health(time.monotonic(), shared=True)
             self._sampler = self._make_sampler(spider)
         routes = {"/metrics": self._metrics, "/healthz": self._healthz, "/readyz": self._readyz, "/livez": self._livez}
-        self.server = Server(self.options.host, self.options.port, routes)
+        server = Server(self.options.host, self.options.port, routes)
         try:
-            await self.server.start()
+            await server.start()
         except ConfigError as error:  # an endpoint less is no reason to crawl less
             logger.error("%s: this worker shows no metrics", error)
             return
-        taken = f" (METRICS_PORT={self.options.port} is taken)" if self.server.moved else ""
-        logger.info("Metrics: http://%s/metrics%s", self.server.address, taken)
+        self.server = server
+        taken = f" (METRICS_PORT={self.options.port} is taken)" if server.moved else ""
+        logger.info("Metrics: http://%s/metrics%s", server.address, taken)
         self._files = self._make_files(spider)
         self._ticking = asyncio.create_task(self._tick(), name="metrics files")
 
@@ -124,11 +120,8 @@ class MetricsExtension(Collector):
 
     def response_downloaded(self, response: Response, request: Request) -> None:
         """A response came over the network; one from a cache has no such signal."""
-        latency = request.meta.get("download_latency")
-        if latency is not None and self._downloads is not None:
-            self._downloads.observe(latency)
-        if self._responses:
-            self._responses.get(f"{response.status // 100}xx", self._responses["other"]).inc()
+        if self._instruments is not None:
+            self._instruments.response(response.status, request.meta.get("download_latency"))
 
     def item_error(self) -> None:
         """A pipeline raised."""
@@ -154,35 +147,19 @@ class MetricsExtension(Collector):
         }
 
     def _register(self, scheduler: Scheduler | None) -> None:
-        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            disable_created_metrics()  # type: ignore[no-untyped-call]  # else a series more per histogram
-            made = Histogram(name, text, [*self._labels], registry=self.registry, buckets=buckets)
-            return made.labels(*self._labels.values())
-
-        responses = Counter(
-            "crawler_responses",
-            "Responses over the network, robots.txt and redirects included.",
-            [*self._labels, "status_class"],
-            registry=self.registry,
-        )
-        classes = ("1xx", "2xx", "3xx", "4xx", "5xx", "other")
-        self._responses = {name: responses.labels(*self._labels.values(), name) for name in classes}
+        link = scheduler.link if scheduler is not None else None
+        instruments = self._instruments = Instruments(self.registry, self._labels, shared=link is not None)
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        self._downloads = histogram(
-            "crawler_download_seconds", "From the request on the wire to the response's head.", DOWNLOAD_BUCKETS
-        )
-        if scheduler is not None and scheduler.link is not None:
-            exchanges = histogram(
-                "crawler_frontier_exchange_seconds", "One exchange, repeats after errors included.", EXCHANGE_BUCKETS
-            )
+        self.registry.register(self)
+        if link is not None:
+            health = self.health = Health(time.monotonic(), shared=True)
 
             def observe(seconds: float) -> None:
-                exchanges.observe(seconds)
-                self.health.exchanged(time.monotonic())
+                instruments.exchange(seconds)
+                health.exchanged(time.monotonic())
 
-            scheduler.link.observe = observe
-        self.registry.register(self)
+            link.observe = observe
 
     def _make_sampler(self, spider: Spider) -> Sampler:
         settings = self.crawler.settings

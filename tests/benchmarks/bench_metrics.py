@@ -20,7 +20,7 @@ from tests.site import SiteProcess, plain
 from tests.support.prometheus import get, targets
 from tests.support.server import RedisServer, wait_for
 
-PAGES, WARM_UP, ROUNDS = 1500, 100, 4
+PAGES, WARM_UP, ROUNDS = 1000, 100, 4
 _TICK = os.sysconf("SC_CLK_TCK")
 
 

@@ -81,20 +81,14 @@ def test_what_is_documented_is_shown_and_the_reverse(site: Sites, redis_url: str
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_openmetrics_for_who_asks(site: Sites, redis_url: str, tmp_path: Path) -> None:
-    crew = Watched(site(pages=3, easy=True), redis_url, tmp_path)
-    crew.start("w1")
-    url = f"http://{crew.address('w1')}/metrics"
-    reply = get(url, Accept="application/openmetrics-text; version=1.0.0")
-    assert reply.headers["Content-Type"].startswith("application/openmetrics-text")
-    assert reply.text.endswith("# EOF\n")
-
-
 def test_workers_on_one_machine_take_a_port_each(site: Sites, redis_url: str, tmp_path: Path) -> None:
-    crew = Watched(site(pages=20, easy=True), redis_url, tmp_path, FRONTIER_RUN="ports")
+    crew = Watched(site(pages=20, easy=True, latency=0.2), redis_url, tmp_path, FRONTIER_RUN="ports")
     crew.start("w1", "w2")
     addresses = [crew.address(name) for name in ("w1", "w2")]
     assert len(set(addresses)) == 2
+    reply = get(f"http://{addresses[0]}/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    assert reply.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert reply.text.endswith("# EOF\n")
     for name in ("w1", "w2"):
         crew.lingers(name)
     fetched = [scrape(address).sum("crawler_items_total", outcome="scraped") for address in addresses]
