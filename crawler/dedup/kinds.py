@@ -28,7 +28,7 @@ def bitmap(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
         f"local function offsets() return {_texts(firsts)},{_texts(lasts)} end\n"
         f"{_merged(sizing.shape)}"
     )
-    return LuaAdmission("bitmap", Module("bitmap", constants), partial(positions.encode, shape=sizing.shape))
+    return LuaAdmission("bitmap", Module("bitmap", constants), partial(positions.encode_many, shape=sizing.shape))
 
 
 def native(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
@@ -40,7 +40,7 @@ def native(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
     """
     reserve = max(sizing.capacity, math.ceil(40 / (sizing.error * minimum_bits(sizing.error) ** 2)))
     constants = f'{_limits(sizing, growth)}local RESERVE = "{reserve}"\n'
-    return LuaAdmission("native", Module("native", constants), bytes)
+    return LuaAdmission("native", Module("native", constants), list)
 
 
 def bloom(backend: Backend, sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
@@ -50,7 +50,7 @@ def bloom(backend: Backend, sizing: Sizing, *, growth: bool = True) -> LuaAdmiss
 
 def exact() -> LuaAdmission:
     """A Redis set."""
-    return LuaAdmission("exact", Module("exact"), bytes)
+    return LuaAdmission("exact", Module("exact"), list)
 
 
 def compact(sizing: CompactSizing) -> LuaAdmission:

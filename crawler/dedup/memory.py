@@ -49,7 +49,7 @@ class SeenMemory:
         return int(self._run("fold", count))
 
     def _batch(self, operation: str, fingerprints: Sequence[bytes]) -> bytes:
-        answer: bytes = self._run(operation, [*map(self.admission.encode, fingerprints)])
+        answer: bytes = self._run(operation, self.admission.encode_many(fingerprints))
         return answer
 
     def _run(self, operation: str, items: object) -> bytes:

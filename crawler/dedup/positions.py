@@ -18,15 +18,20 @@ bits there are so few (start, step) pairs that whole patterns collide.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+
 from mmh3 import mmh3_x64_128_digest
 
-from crawler.dedup.sizing import MAX_LANES, WORD_BITS, Shape
+from crawler.dedup.sizing import WORD_BITS, Shape
 
 LAYOUT = 1
 """Version of this format; stored beside the bits."""
 
 HASH_BYTES = 6
-_LOW_16 = [int.from_bytes(b"\x00\xff\xff" * lanes) for lanes in range(MAX_LANES + 1)]
+_DIGEST_BYTES = 16
+_COMPACT = Struct(">6s2xi4x").iter_unpack
 
 
 def encode(fingerprint: bytes, shape: Shape) -> bytes:
@@ -35,14 +40,31 @@ def encode(fingerprint: bytes, shape: Shape) -> bytes:
     >>> encode(b"a", Shape(lanes=2, lane_words=2)).hex()
     '897859f66555331b'
     """
+    return encode_many((fingerprint,), shape)[0]
+
+
+def encode_many(fingerprints: Sequence[bytes], shape: Shape) -> list[bytes]:
+    """The same for each of a batch; the arithmetic is done for all lanes of all of them at once."""
     lanes, lane_words = shape
     size = 3 * lanes
-    stream = mmh3_x64_128_digest(fingerprint, 0)
-    for seed in range(1, (size + 23) // 16):
-        stream += mmh3_x64_128_digest(fingerprint, seed)
-    # All lanes at once: 16-bit draws in 24-bit fields, so that one product leaves each V in its field's first byte.
-    values = (int.from_bytes(stream[8 : 8 + size]) & _LOW_16[lanes]) * (lane_words * WORD_BITS)
-    return stream[:HASH_BYTES] + values.to_bytes(size)[::3]
+    more = range(1, (8 + size - 1) // _DIGEST_BYTES + 1)
+    heads, draws = [], []
+    for fingerprint in fingerprints:
+        stream = mmh3_x64_128_digest(fingerprint, 0)
+        for seed in more:
+            stream += mmh3_x64_128_digest(fingerprint, seed)
+        heads.append(stream[:HASH_BYTES])
+        draws.append(stream[8 : 8 + size])
+    # 16-bit draws in 24-bit fields, so that one product of one big number leaves each V in its field's first byte.
+    total = size * len(heads)
+    product = (int.from_bytes(b"".join(draws)) & _low_16(total)) * (lane_words * WORD_BITS)
+    values = product.to_bytes(total)[::3]
+    return [head + values[at : at + lanes] for head, at in zip(heads, range(0, len(values), lanes), strict=True)]
+
+
+@lru_cache(maxsize=16)
+def _low_16(size: int) -> int:
+    return int.from_bytes(b"\x00\xff\xff" * (size // 3))
 
 
 def block(item: bytes, blocks: int) -> int:
@@ -58,11 +80,11 @@ def bits(item: bytes, lane_words: int) -> list[int]:
     ]
 
 
-def encode_compact(fingerprint: bytes) -> bytes:
+def encode_compact(fingerprints: Sequence[bytes]) -> list[bytes]:
     """What the compact memory stores: H as above, then a signed 32-bit integer (hash bytes 8-11) as decimal text.
 
-    >>> encode_compact(b"a")[6:]
+    >>> encode_compact([b"a"])[0][6:]
     b'1518931537'
     """
-    digest = mmh3_x64_128_digest(fingerprint, 0)
-    return digest[:HASH_BYTES] + b"%d" % int.from_bytes(digest[8:12], signed=True)
+    digests = b"".join([mmh3_x64_128_digest(fingerprint, 0) for fingerprint in fingerprints])
+    return [b"%b%d" % parts for parts in _COMPACT(digests)]
