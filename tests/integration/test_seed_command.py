@@ -63,7 +63,7 @@ def test_a_file_with_bad_lines(seed: Seed, redis: redis_py.Redis, tmp_path: Path
     path = tmp_path / "seeds.txt"
     lines = [
         "\ufeff# a comment", URLS[0], "", f"  {URLS[1]}  \r", "no scheme", json.dumps({"url": URLS[2], "priority": 7}),
-        '{"url": 5}', '{"url": "https://site.example/", "callback": "parse_old"}', "x" * 2_000_000, URLS[3],
+        '{"url": 5}', '{"url": "https://site.example/", "callback": "parse_gone"}', "x" * 2_000_000, URLS[3],
     ]  # fmt: skip
     path.write_text("\n".join(lines), encoding="utf-8")
     result = seed("plain", "--file", str(path))
@@ -116,7 +116,7 @@ def test_a_spider_with_its_own_format_gets_its_lines_as_they_are(seed: Seed, red
     [
         ([], "spider=(not given): name one: scrapy seed SPIDER URL...", 2),
         (["plian", URLS[0]], "spider=plian: no such spider; did you mean plain?", 2),
-        (["zzz", URLS[0]], "spider=zzz: no such spider; this project has broken, fed,", 2),
+        (["zzz", URLS[0]], "spider=zzz: no such spider; this project has broken, copies,", 2),
         (["plain"], "seeds=0 URLs, --file not given: give URLs or --file FILE, not both", 2),
         (["plain", URLS[0], "--file", "x"], "not both", 2),
         (["plain", URLS[0], "--dedupe=1"], "option=--dedupe=1: no such option; see scrapy seed -h", 2),
