@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from crawler.frontier.message import ADD, FILTER, LOCAL, START
 from tests.support.shard import CONSTANTS, Shard
 
-FULL_AT = 8  # of 15 names: the memory gets full soon
+FULL_AT = 5  # of 15 names: the memory gets full soon
 MAX_DELIVERIES = 3
 PACED_DELAY, PACED_CONCURRENCY = 20, 2  # host "p": ms, and requests at once
 NAMES = [f"{host}{n}" for host in ("a", "b", "p") for n in range(5)]
