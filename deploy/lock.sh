@@ -4,7 +4,7 @@
 set -eu
 
 tool=${VENV:-.venv}/lock # uv is needed here only, so it stays out of the project's own environment
-[ -x "$tool/bin/uv" ] || { "${VENV:-.venv}/bin/python" -m venv "$tool" && "$tool/bin/pip" install --quiet 'uv==0.13.9'; }
+[ -x "$tool/bin/uv" ] || { "${VENV:-.venv}/bin/python" -m venv "$tool" && "$tool/bin/pip" install -qq 'uv==0.13.9'; }
 
 compile() {
   # shellcheck disable=SC2086 # ARGS is a list of words
