@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
 import re
 import socket
@@ -230,12 +231,19 @@ def test_a_taken_port_is_one_line() -> None:
             Site(plain(pages=1), port=int(port))
 
 
+def seconds(pid: int) -> float:
+    """Processor time that a process has used: other processes of the machine do not count."""
+    fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_it_is_never_the_slowest_part() -> None:
-    """At least 2,000 pages/s; the figure is printed. Asked by a client that writes many requests at once."""
+    """At least 2,000 pages per second of its own processor time; asked by a client that writes many requests at once."""
     with SiteProcess(Options(pages=2000, slow=0, flaky=0, redirects=0, refreshes=0, moved=0)) as site:
         targets = [page["url"].removeprefix(site.url.rstrip("/")) for page in site.truth()["pages"]]
-        began = time.monotonic()
+        began = seconds(site.process.pid)
         sent = "".join(f"GET {target} HTTP/1.1\r\nHost: {site.authorities[0]}\r\n\r\n" for target in targets)
         connection = socket.create_connection(site.authorities[0].split(":"))
         connection.sendall(sent.encode())
@@ -243,7 +251,7 @@ def test_it_is_never_the_slowest_part() -> None:
         while bodies < 2000:
             data = tail + connection.recv(1 << 20)
             bodies, tail = bodies + data.count(b"</html>"), data[-6:]
-        rate = 2000 / (time.monotonic() - began)
+        rate = 2000 / (seconds(site.process.pid) - began)
         connection.close()
         print(json.dumps({"pages_per_second": round(rate)}))
         assert rate > 2000
