@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.crew import Crew
+from tests.e2e.crew import CONCURRENCY, Crew
 from tests.site import Site
 from tests.support.project import PROJECT, start_scrapy
 from tests.support.proxy import Proxy
@@ -232,6 +232,26 @@ def test_worker_that_starts_during_an_outage_says_so_in_one_line(
     crew.start("w1")
     crew.finish()
     crew.assert_complete()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["frozen", "killed"])
+def test_sigterm_during_an_outage(how: str, site: Sites, own_server: RedisServer, tmp_path: Path) -> None:
+    """The workers end in time without Redis; what they could not give back comes back when the leases run out."""
+    crew = Crew(site(pages=150, **TREE), own_server.url, tmp_path)
+    at_work(crew)
+    crew.fetched(20)
+    own_server.freeze() if how == "frozen" else own_server.kill()
+    time.sleep(0.5)
+    for name in ("w1", "w2"):
+        crew.workers[name].terminate()
+    for name in ("w1", "w2"):
+        assert crew.workers[name].wait(30) == 0, crew.log(name)
+        assert "Traceback" not in crew.log(name), crew.log(name)
+    own_server.resume() if how == "frozen" else own_server.restart()
+    crew.start("w3")
+    crew.finish(90)
+    crew.assert_complete(twice=2 * CONCURRENCY)
 
 
 @pytest.mark.slow

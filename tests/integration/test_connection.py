@@ -183,6 +183,22 @@ def test_masked(url: str, shown: str) -> None:
     assert masked(url) == shown
 
 
+@pytest.mark.parametrize(
+    ("url", "kind"), [("redis://h", "Connection"), ("rediss://h", "SSLConnection"), ("unix:///s", "UnixDomainSocket")]
+)
+def test_each_scheme_has_its_kind_of_connection(url: str, kind: str) -> None:
+    """TLS settings of the URL and of REDIS_PARAMS arrive in both kinds of client."""
+    tls = "?ssl_cert_reqs=none" if url.startswith("rediss") else ""
+    values = settings(REDIS_URL=url + tls, REDIS_PARAMS={"ssl_ca_certs": "/ca.pem"} if tls else {})
+    with sync_client(values) as client:
+        aclient = async_client(values)
+        for pool in (client.connection_pool, aclient.connection_pool):
+            assert pool.connection_class.__name__.startswith(kind)
+            assert pool.connection_kwargs.get("ssl_cert_reqs") == ("none" if tls else None)
+            assert pool.connection_kwargs.get("ssl_ca_certs") == ("/ca.pem" if tls else None)
+        asyncio.run(aclient.aclose())
+
+
 # REDIS_PARAMS ---------------------------------------------------------------------------------------------------------
 
 
