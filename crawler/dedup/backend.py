@@ -25,16 +25,17 @@ def choose_backend(client: redis.Redis, base: str, wanted: str) -> Backend:
         if "bitmap" in kinds:
             return "bitmap"
         if "native" not in kinds:
-            return "native" if _has_bloom(client) else "bitmap"
-    if not _has_bloom(client):
+            return "native" if _has_bloom(client, base) else "bitmap"
+    if not _has_bloom(client, base):
         raise ConfigError(
             "BLOOM_BACKEND", wanted, "this server has no BF commands: use Redis 8, load a Bloom module, or set bitmap"
         )
     return "native"
 
 
-def _has_bloom(client: redis.Redis) -> bool:
+def _has_bloom(client: redis.Redis, base: str) -> bool:
     try:
-        return bool(client.execute_command("COMMAND", "INFO", "BF.RESERVE")[0])  # type: ignore[no-untyped-call]
-    except (redis.ResponseError, IndexError, TypeError):
+        client.execute_command("BF.EXISTS", f"{base}:dedup:probe", "")  # type: ignore[no-untyped-call]
+    except redis.ResponseError:
         return False
+    return True

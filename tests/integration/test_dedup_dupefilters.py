@@ -1,0 +1,206 @@
+"""Our dupefilters under each scheduler they may serve, and when the server's reply gets lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis as redis_py
+from scrapy import Request, Spider
+from scrapy.core.scheduler import Scheduler as ScrapysScheduler
+from scrapy.crawler import Crawler
+from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.squeues import LifoMemoryQueue
+from scrapy.utils.test import get_crawler
+from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
+
+from crawler.dedup import BloomDupeFilter, CompactDupeFilter, ExactDupeFilter, LayeredDupeFilter, MemoryBloomDupeFilter
+from crawler.dedup.dupefilter import RedisDupeFilter
+from crawler.frontier.message import ADD, FILTER, Message, Reply
+from crawler.frontier.script import source
+from crawler.keys import Keys
+from tests.support import seen
+from tests.support.proxy import Proxy
+from tests.support.server import RedisServer, wait_for
+from tests.support.shard import Shard
+
+CLASSES = [BloomDupeFilter, ExactDupeFilter, CompactDupeFilter, LayeredDupeFilter]
+
+
+class ByHost:
+    """A fingerprinter for which a whole host is one page."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return request.url.split("/")[2].encode()
+
+
+def make_crawler(url: str, dupefilter: type, **settings: Any) -> Crawler:
+    crawler = get_crawler(
+        Spider,
+        {"REDIS_URL": url, "DUPEFILTER_CLASS": dupefilter, "BLOOM_CAPACITY": 1000, "DEDUP_MEMORY_SIZE": 0, **settings},
+    )
+    crawler.spider = crawler._create_spider("test")
+    crawler.request_fingerprinter = ByHost()
+    return crawler
+
+
+def make(url: str, dupefilter: type[RedisDupeFilter], **settings: Any) -> RedisDupeFilter:
+    made = dupefilter.from_crawler(make_crawler(url, dupefilter, **settings))
+    made.open()
+    return made
+
+
+def page(number: int, path: str = "") -> Request:
+    return Request(f"http://host{number}.example/{path}")
+
+
+@pytest.mark.parametrize("dupefilter", [*CLASSES, MemoryBloomDupeFilter])
+def test_under_scrapys_own_scheduler(redis_url: str, dupefilter: type) -> None:
+    crawler = make_crawler(redis_url, dupefilter)
+    made = dupefilter.from_crawler(crawler)
+    scheduler = ScrapysScheduler(
+        made, mqclass=LifoMemoryQueue, pqclass=ScrapyPriorityQueue, crawler=crawler, stats=crawler.stats
+    )
+    assert crawler.spider is not None
+    scheduler.open(crawler.spider)
+    assert [scheduler.enqueue_request(page(number % 3, str(number))) for number in range(6)] == [True] * 3 + [False] * 3
+    assert crawler.stats is not None
+    assert crawler.stats.get_value("dupefilter/filtered") == 3
+    made.close("finished")
+
+
+@pytest.mark.filterwarnings("ignore:Passing a 'spider' argument")  # scrapy-redis does
+@pytest.mark.parametrize("persist", [True, False])
+@pytest.mark.parametrize("dupefilter", CLASSES)
+def test_under_scrapy_rediss_scheduler(redis: redis_py.Redis, redis_url: str, dupefilter: type, persist: bool) -> None:
+    settings = {"SCHEDULER_DUPEFILTER_KEY": "%(spider)s:mine", "SCHEDULER_PERSIST": persist}
+    crawler = make_crawler(redis_url, dupefilter, **settings)
+    scheduler = ScrapyRedisScheduler.from_crawler(crawler)
+    scheduler.open(crawler.spider)
+    assert [scheduler.enqueue_request(page(number % 3, str(number))) for number in range(6)] == [True] * 3 + [False] * 3
+    assert {key.startswith(b"test:") for key in redis.scan_iter()} == {True}
+    assert redis.exists("test:mine:dedup:meta")
+    scheduler.close("finished")
+    assert redis.exists("test:mine:dedup:meta") == persist
+    scheduler.df.close()
+    scheduler.server.close()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in seen.KINDS if "native" not in kind])
+def test_in_the_exchange_and_when_its_reply_was_lost(redis: redis_py.Redis, kind: str) -> None:
+    admission, keys = seen.KINDS[kind](100, 1e-6), Keys("test", "spider")
+    script = redis.register_script("#!lua\n" + admission.lua + source("exchange"))
+    shard = Shard(redis, keys)
+    shard.join()
+
+    def exchange(message: Message) -> Reply:
+        packed = message.pack(shard.constants | {"dedup": admission.config()})
+        return Reply.unpack(script(keys=[keys.frontier, keys.dedup, "spider:start_urls"], args=[packed]))
+
+    def entries(start: int, stop: int) -> list[tuple[str, int, bytes, bytes, int, bytes]]:
+        names = [b"%d" % number for number in range(start, stop)]
+        return [("a.example", FILTER | ADD, admission.encode(name), name, 0, name) for name in names]
+
+    for seq, start in enumerate(range(0, 1000, 200), start=1):
+        message = Message(worker="w", seq=seq, run=shard.run, outbox=entries(start, start + 250))
+        first, repeated = exchange(message), exchange(message)
+        assert first.verdicts == (b"1" * 250 if start == 0 else b"0" * 50 + b"1" * 200)
+        assert repeated.verdicts == first.verdicts, "executed twice"
+    assert redis.zcard(f"{keys.frontier}:queue:a.example") == 1050
+
+
+# Trouble --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxy(redis_server: RedisServer, redis_url: str) -> Iterator[Proxy]:
+    with Proxy(redis_server.port) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("dupefilter", CLASSES)
+def test_a_lost_reply_loses_no_page(proxy: Proxy, dupefilter: type[RedisDupeFilter]) -> None:
+    """Twenty times the server records a page and its answer gets lost: the page must count as not seen."""
+    for trial in range(20):
+        made = make(proxy.url, dupefilter)
+        assert not made.request_seen(page(2 * trial))
+        proxy.drop_reply_to(b"EVALSHA")
+        assert not made.request_seen(page(2 * trial + 1))
+        assert not proxy.armed
+        assert made.request_seen(page(2 * trial)), "the next answer counts again"
+        made.close()
+    assert proxy.dropped == 20
+
+
+@pytest.mark.parametrize("dupefilter", CLASSES)
+def test_a_silent_server_costs_a_second_and_one_warning(
+    proxy: Proxy, dupefilter: type[RedisDupeFilter], caplog: pytest.LogCaptureFixture
+) -> None:
+    made = make(proxy.url, dupefilter)
+    proxy.freeze()
+    begun = time.monotonic()
+    with caplog.at_level(logging.WARNING):
+        assert not any(made.request_seen(page(number)) for number in range(50))
+    assert time.monotonic() - begun < 5, "two look-ups wait for a second each, the others not at all"
+    assert len([record for record in caplog.records if record.name.startswith("crawler.dedup")]) == 1
+    proxy.freeze(on=False)
+    wait_for(lambda: not made.request_seen(page(100)) and made.request_seen(page(100)), "it remembers again")
+    made.close()
+
+
+def test_what_is_known_to_be_seen_is_not_asked_again_until_it_was_forgotten(
+    redis: redis_py.Redis, proxy: Proxy
+) -> None:
+    made = make(proxy.url, ExactDupeFilter, DEDUP_MEMORY_SIZE=100)
+    made.request_seen(page(1))
+    asked = proxy.sent.count(b"EVALSHA")
+    assert all(made.request_seen(page(1)) for _ in range(100))
+    assert proxy.sent.count(b"EVALSHA") <= asked + 2, "once a second the server is asked all the same"
+    made.clear(redis, made.base)
+    made.request_seen(page(2))
+    assert not made.request_seen(page(1))
+    made.close()
+
+
+def test_a_memory_that_is_full_is_said_once_and_loses_nothing(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    made = make(redis_url, BloomDupeFilter, BLOOM_CAPACITY=10, BLOOM_GROWTH=0)
+    with caplog.at_level(logging.WARNING):
+        assert not any(made.request_seen(page(number)) for number in range(30))
+        assert all(made.request_seen(page(number)) for number in range(10))
+    assert "is full" in caplog.text
+    assert len(caplog.records) == 1
+    made.close()
+
+
+@pytest.mark.parametrize("other", [BloomDupeFilter, CompactDupeFilter, LayeredDupeFilter])
+def test_another_class_refuses_at_open(redis_url: str, other: type[RedisDupeFilter]) -> None:
+    from crawler.errors import StoredDataError
+
+    make(redis_url, ExactDupeFilter).close()
+    with pytest.raises(StoredDataError, match=r"DUPEFILTER_CLASS=.* is stored with exact;"):
+        make(redis_url, other)
+
+
+# Backends -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_native_backend_is_taken_where_it_is_and_refused_where_it_is_not(redis_url: str) -> None:
+    from crawler.errors import ConfigError, StoredDataError
+
+    with pytest.raises(ConfigError, match="BLOOM_BACKEND=native: this server has no BF commands"):
+        make(redis_url, BloomDupeFilter, BLOOM_BACKEND="native")
+    with seen.start("valkey+module") as server, server.client() as client:
+        made = make(server.url, BloomDupeFilter)
+        assert [made.request_seen(page(1)), made.request_seen(page(1))] == [False, True]
+        assert client.hget(f"{made.base}:dedup:meta", "kind") == b"native"
+        made.close()
+        with pytest.raises(StoredDataError, match=r"BLOOM_BACKEND=bitmap: .* with native;"):
+            make(server.url, BloomDupeFilter, BLOOM_BACKEND="bitmap")
+        made.clear(client, made.base)
+        make(server.url, BloomDupeFilter, BLOOM_BACKEND="bitmap").close()
+        make(server.url, BloomDupeFilter).close()  # auto opens what is stored
+        with pytest.raises(StoredDataError, match=r"BLOOM_BACKEND=native: .* with bitmap;"):
+            make(server.url, BloomDupeFilter, BLOOM_BACKEND="native")
