@@ -121,18 +121,16 @@ class Scheduler(BaseScheduler):
             if self._run.finished:
                 raise CloseSpider("run_finished")
             await self._memory.open()
-        except _GONE as error:  # between two questions
-            await self.client.aclose()
-            raise connection.no_answer(settings, error) from None
-        except BaseException:
-            await self.client.aclose()
-            raise
-        self._begin(spider, keys, self._memory.admission())
-        assert self.link is not None
-        try:
+            self._begin(spider, keys, self._memory.admission())
+            assert self.link is not None
             await self.link.exchange()
-        except ResponseError as error:
-            raise CrawlerError(f"The frontier {keys.frontier} refuses this worker: {error}") from error
+        except BaseException as error:
+            await self.client.aclose()
+            if isinstance(error, _GONE):  # between two questions
+                raise connection.no_answer(settings, error) from None
+            if isinstance(error, ResponseError):
+                raise CrawlerError(f"The frontier {keys.frontier} refuses this worker: {error}") from error
+            raise
         self.link.start()
 
     @property
