@@ -7,7 +7,7 @@ was seen; then the frontier's keys carry the spider's name after the tag.
 ==================== ======= =================================================================
 key                  type    what it holds
 ==================== ======= =================================================================
-TAG:bloom:*          several the dupefilter's memory (see ``crawler/dedup``)
+TAG:dedup:*          several the dupefilter's memory (``crawler/dedup/lua``); its parts: TAG:history:dedup:*, TAG:wN:…
 TAG:audit*           several what the audit of canonical URLs found (see ``crawler/canonical/findings.py``)
 BASE:meta            hash    versions, the run (number, name, state, times), counters, the start claim
 BASE:runs            hash    finished run's name → when it finished (ms)
