@@ -18,7 +18,8 @@ from crawler.frontier.deadletters import DeadLetter, DeadLetters
 from crawler.frontier.seedkey import SeedKey
 from tests.integration import frontier_spiders
 from tests.support.pages import Answer, Pages
-from tests.support.project import project_env, run_scrapy
+from tests.support.project import project_env, run_scrapy, start_scrapy
+from tests.support.server import wait_for
 
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "16", "CRAWLER_ENV_FILE": "", "WORKER_NAME": "w1"}
 MODULES = ["-s", f"SPIDER_MODULES={frontier_spiders.__name__}"]
@@ -164,3 +165,21 @@ def test_copied_meta_does_not_carry_what_scrapy_wrote_for_one_download(
     items, _ = crawl(redis_url, tmp_path, "copies", "-a", f"site={site.url}")
     slots = {item["url"].removeprefix(site.url): item["slot"] for item in items}
     assert slots == {"/1": None, "/10": None, "/101": None, "/2": "mine", "/20": "mine", "/201": "mine"}
+
+
+def test_a_worker_killed_while_it_takes_seeds_loses_none(
+    redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path
+) -> None:
+    """Seeds are leased like requests: moved in one step, acknowledged when what they made is in the frontier."""
+    env = project_env(redis_url, tmp_path, **FAST, FRONTIER_LEASE="3")
+    redis.rpush("plain:start_urls", *(f"{site.url}/{n}" for n in range(300)))
+    first = start_scrapy(["crawl", "plain", *MODULES], {**env, "WORKER_NAME": "w0"}, tmp_path / "w0.log")
+    wait_for(lambda: len(site.hits) > 20, "some seeds crawled", 60)
+    first.kill()
+    first.wait()
+    assert len(site.hits) < 300, "it was too quick to be killed half-way"
+    crawl(redis_url, tmp_path, "plain", FRONTIER_LEASE="3")
+    crawled = {path for path, hits in site.hits.items() if hits and path != "/robots.txt"}
+    assert crawled == {f"/{n}" for n in range(300)}
+    assert sum(hits > 1 for hits in site.hits.values()) <= 17, "only what was in flight is fetched again"
+    assert dead_letters(redis) == []
