@@ -44,13 +44,15 @@ class Command(crawl.Command):
             self._crawl(args, opts.spargs, log)
         except CrawlerError as error:
             self.exitcode = 1
-            if self.settings.get("LOG_FILE"):
+            if self.settings.get("LOG_FILE") and log.attached:
                 log.release()
                 logger.critical("%s", error)
             print(" ".join(str(error).split()), file=sys.stderr)
 
     def _crawl(self, args: list[str], arguments: dict[str, str], log: _HeldLog) -> None:
         assert self.settings is not None
+        if flags := [arg for arg in args if arg.startswith("-")]:
+            raise ConfigError("option", flags[0], "there is no such option; see scrapy crawl -h")
         if len(args) > 1:
             raise ConfigError("spider", " ".join(args), "one spider at a time: scrapy crawl SPIDER [-a NAME=VALUE]")
         spider_class = find_spider(self.settings, args, "scrapy crawl SPIDER [-a NAME=VALUE]")
@@ -96,7 +98,13 @@ def _failed_reasons() -> frozenset[str]:
 def _process(settings: Settings, log: _HeldLog) -> AsyncCrawlerProcess:
     """Scrapy's process, whose very first log lines are held back too: its log handler is installed before it."""
     wanted = settings.getbool("LOG_INSTALL_ROOT_HANDLER")
-    configure_logging(settings)
+    try:
+        configure_logging(settings)
+    except OSError as error:
+        raise ConfigError("LOG_FILE", settings["LOG_FILE"], f"cannot be written ({error.strerror})") from None
+    except ValueError:
+        remedy = "must be DEBUG, INFO, WARNING, ERROR or CRITICAL"
+        raise ConfigError("LOG_LEVEL", settings["LOG_LEVEL"], remedy) from None
     log.attach()
     settings.set("LOG_INSTALL_ROOT_HANDLER", False, priority="cmdline")
     process = AsyncCrawlerProcess(settings)
@@ -110,11 +118,13 @@ class _HeldLog(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._records: list[logging.LogRecord] | None = []
+        self.attached = False
 
     def attach(self) -> None:
         """Filters Scrapy's handler, which is another one whenever a spider's settings were applied."""
         if (handler := get_scrapy_root_handler()) is not None and self not in handler.filters:
             handler.addFilter(self)
+            self.attached = True
 
     def filter(self, record: logging.LogRecord) -> bool:
         if self._records is None:

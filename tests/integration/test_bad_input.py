@@ -109,11 +109,14 @@ COMMAND_LINES: list[tuple[list[str], str]] = [
     (["crawl", "stubborn"], "FRONTIER_LEASE=0: must be at least 1"),
     (["crawl", "tiny", "-s", "REDIS_PARAMS=secret"], "REDIS_PARAMS=(hidden): must be a dict or a JSON object"),
     (["crawl", "tiny", "-s", "AUTOTHROTTLE_ENABLED=1"], "AUTOTHROTTLE_ENABLED=1: must be 0"),
+    (["crawl", "tiny", "--logfile", "/no/such/folder/log"], "LOG_FILE=/no/such/folder/log: cannot be written (No such"),
+    (["crawl", "tiny", "--faster"], "option=--faster: there is no such option"),
     (["seed"], "spider=(not given): name one"),
     (["seed", "tiny"], "seeds=0 URLs, --file not given: give URLs or --file FILE"),
     (["seed", "tiny", "--file", "/no/such/file"], "--file=/no/such/file: can't be read"),
 ]
 MORE_COMMAND_LINES: list[tuple[list[str], str]] = [
+    (["crawl", "tiny", "-L", "LOUD"], "LOG_LEVEL=LOUD: must be DEBUG, INFO, WARNING, ERROR or CRITICAL"),
     (["crawl", "xyz"], "spider=xyz: no such spider; this project has picky, stubborn, tiny"),
     (["crawl", "tiny", "picky"], "spider=tiny picky: one spider at a time"),
     (["crawl", "tiny", "-s", "BLOOM_ERROR_RATE=1.5"], "BLOOM_ERROR_RATE=1.5: must be between 0 and 1"),
