@@ -7,12 +7,12 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.commands import ScrapyCommand
 
 from crawler.commands import figures
-from crawler.commands.spider import find_spider, one_line
+from crawler.commands.spider import find_spider, make_fingerprinter, one_line
 from crawler.errors import ConfigError, StoredDataError
 
 if TYPE_CHECKING:
@@ -95,12 +95,8 @@ class Seen:
     def fingerprints(self, urls: Sequence[str]) -> list[bytes]:
         """Of GET requests for the URLs, as this spider's crawl would make them."""
         from scrapy import Request
-        from scrapy.crawler import Crawler
-        from scrapy.utils.misc import build_from_crawler, load_object
 
-        crawler = Crawler(self.spider_class, self.settings)
-        crawler.stats = load_object(self.settings["STATS_CLASS"])(crawler)
-        fingerprinter: Any = build_from_crawler(load_object(self.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
+        fingerprinter = make_fingerprinter(self.settings, self.spider_class)
         fingerprints = []
         for url in urls:
             try:

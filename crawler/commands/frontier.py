@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 
+from crawler.commands.explain import explain
 from crawler.commands.spider import find_spider, one_line, whole_number
-from crawler.errors import ConfigError, CrawlerError
+from crawler.errors import ConfigError
 
 if TYPE_CHECKING:
     import redis
-    from scrapy import Request, Spider
+    from scrapy import Spider
     from scrapy.settings import Settings
 
     from crawler.frontier.control import Control
@@ -265,36 +265,6 @@ def flush(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None
     print(f"{frontier.name}: " + "; ".join(said))
 
 
-def explain(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
-    """What became of a URL."""
-    from scrapy import Request
-
-    from crawler.frontier.explain import explain as look
-
-    looker = _Looker(frontier)
-    try:
-        request = Request(rest[0])
-    except ValueError:
-        raise ConfigError("URL", rest[0], "must begin with a scheme, e.g. https://") from None
-    found = look(frontier.control, request, looker.canonical, looker.seen(request))
-    if opts.json:
-        print(json.dumps(dataclasses.asdict(found)))
-        return
-    print(f"{found.url}\ncanonical {found.canonical}")
-    print({True: "seen      yes", False: "seen      no: it was never admitted", None: "seen      unknown"}[found.seen])
-    for queued in found.queued:
-        print(f"queued    place {queued['place']} of host {found.host}{_times(queued)}")
-    for leased in found.leased:
-        print(f"leased    by {leased['worker']}, the lease ends in {leased['lease_ends_in']:.0f} s{_times(leased)}")
-    for letter in found.dead:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(letter["time"]))
-        print(f"dead      {when}: {letter['reason']}")
-    if found.seen and not (found.queued or found.leased or found.dead):
-        print("finished  it is neither queued nor leased nor dead")
-    for note in found.notes:
-        print(f"note      {note}")
-
-
 # Helpers --------------------------------------------------------------------------------------------------------------
 
 
@@ -369,46 +339,6 @@ def _forget(frontier: Frontier) -> bool:
         return False
     clear(frontier.client, frontier.keys.dedup)
     return True
-
-
-class _Looker:
-    """The spider's fingerprinter and dupefilter, asked from outside a crawl."""
-
-    def __init__(self, frontier: Frontier) -> None:
-        from scrapy.crawler import Crawler
-        from scrapy.utils.misc import build_from_crawler, load_object
-
-        self._frontier = frontier
-        crawler = Crawler(frontier.spider_class, frontier.settings)
-        crawler.stats = load_object(frontier.settings["STATS_CLASS"])(crawler)
-        self._fingerprinter: Any = build_from_crawler(
-            load_object(frontier.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler
-        )
-        self._dupefilter = load_object(frontier.settings["DUPEFILTER_CLASS"])
-
-    def canonical(self, url: str) -> str:
-        """The canonical URL, with the fingerprinter's own rules if it has some."""
-        from crawler.canonical import canonical_url
-
-        function: Callable[[str], str] = getattr(self._fingerprinter, "canonical_url", canonical_url)
-        return function(url)
-
-    def seen(self, request: Request) -> bool | None:
-        """Whether it was seen; None when the dupefilter can't be asked from here."""
-        if not hasattr(self._dupefilter, "memory_at"):
-            return None
-        try:
-            memory = self._dupefilter.memory_at(
-                self._frontier.settings, self._frontier.client, self._frontier.keys.dedup
-            )
-            return bool(memory.has([self._fingerprinter.fingerprint(request)]) == b"1")
-        except CrawlerError as error:
-            print(error, file=sys.stderr)
-            return None
-
-
-def _times(entry: dict[str, Any]) -> str:
-    return f", taken back {entry['deliveries']} times from dead workers" if entry["deliveries"] else ""
 
 
 def _age(seconds: float | None) -> str:

@@ -15,7 +15,7 @@ from crawler.errors import ConfigError, CrawlerError
 
 if TYPE_CHECKING:
     from scrapy import Spider
-    from scrapy.settings import BaseSettings
+    from scrapy.settings import BaseSettings, Settings
 
 Run = Callable[[Any, list[str], argparse.Namespace], None]
 
@@ -65,3 +65,13 @@ def whole_number(name: str, value: object, *, low: int | None = 0) -> int:
     if low is not None and number < low:
         raise ConfigError(name, value, f"must be at least {low}")
     return number
+
+
+def make_fingerprinter(settings: Settings, spider_class: type[Spider]) -> Any:
+    """The fingerprinter that a crawl of the spider would have; `settings` include the spider's own."""
+    from scrapy.crawler import Crawler
+    from scrapy.utils.misc import build_from_crawler, load_object
+
+    crawler = Crawler(spider_class, settings)
+    crawler.stats = load_object(settings["STATS_CLASS"])(crawler)
+    return build_from_crawler(load_object(settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
