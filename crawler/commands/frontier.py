@@ -160,7 +160,7 @@ def hosts(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None
         ]
         for row in rows
     ]
-    _table(["host", "queued", "leased", "due in"], table, "no hosts with queued requests")
+    _table(["host", "queued", "leased (with a delay)", "due in"], table, "no hosts with queued requests")
 
 
 def host(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:

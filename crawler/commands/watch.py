@@ -64,7 +64,7 @@ def _page(line: RenderableType, control: Control, dead: DeadLetters) -> Group:
     workers = _table("worker", "state", "heard of", "holds")
     for row in sorted(control.workers(), key=lambda row: row.age)[:_ROWS]:
         workers.add_row(row.name, "live" if row.live else "[red]dead[/]", f"{row.age:.1f} s ago", str(row.held))
-    hosts = _table("host", "queued", "leased", "due in")
+    hosts = _table("host", "queued", "leased (with a delay)", "due in")
     for host in control.hosts(_ROWS):
         due = "busy" if host.due_in is None else f"{host.due_in:.1f} s"
         hosts.add_row(Text(host.host or "(seeds)"), str(host.queued), str(host.leased), due)
