@@ -47,7 +47,7 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """A host with queued or leased requests. `leased` is counted for hosts with a delay only; `due_in`: seconds until it may
+    """A host with queued or leased requests. `leased` counts for hosts with a delay only; `due_in`: seconds until it may
     be asked, None while it is busy."""
 
     host: str
