@@ -47,8 +47,8 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """A host with queued or leased requests. `leased` counts for hosts with a delay only; `due_in`: seconds until it may
-    be asked, None while it is busy."""
+    """A host with queued or leased requests. `leased` counts for hosts with a delay only; `due_in`: seconds until it
+    may be asked, None while it is busy."""
 
     host: str
     queued: int
