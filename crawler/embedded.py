@@ -76,14 +76,17 @@ def join(project_dir: Path) -> str:
         raise ServerError(f"no REDIS_URL is set, and this system cannot embed a server: {_REMEDY}")
     folder = _data_folder(project_dir)
     with _joining:
-        if folder not in _held:
-            _make_private(folder)
-            _held[folder] = _hold(folder / "users.lock", fcntl.LOCK_SH)
-            logger.info("REDIS_URL is not set: using the embedded server at %s", _socket_path(folder))
         try:
+            if folder not in _held:
+                _make_private(folder)
+                _held[folder] = _hold(folder / "users.lock", fcntl.LOCK_SH)
+                logger.info("REDIS_URL is not set: using the embedded server at %s", _socket_path(folder))
             _ensure_running(folder)
+        except OSError as error:  # e.g. a file system without locks
+            _let_go(folder)
+            raise _unusable(folder, error) from None
         except BaseException:
-            os.close(_held.pop(folder))
+            _let_go(folder)
             raise
     return embedded_url(project_dir)
 
@@ -91,8 +94,17 @@ def join(project_dir: Path) -> str:
 def leave(project_dir: Path) -> None:
     """Stop holding the server before this process ends."""
     with _joining:
-        if (descriptor := _held.pop(_data_folder(project_dir), None)) is not None:
-            os.close(descriptor)
+        _let_go(_data_folder(project_dir))
+
+
+def _let_go(folder: Path) -> None:
+    if (descriptor := _held.pop(folder, None)) is not None:
+        os.close(descriptor)
+
+
+def _unusable(folder: Path, error: OSError) -> ServerError:
+    reason = error.strerror or str(error)
+    return ServerError(f"{folder} cannot hold the embedded server ({reason}); {_REMEDY}")
 
 
 def find_server() -> str:
@@ -134,8 +146,7 @@ def _make_private(folder: Path) -> None:
                 raise PermissionError("belongs to somebody else")
             needed.chmod(0o700)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise ServerError(f"{needed} cannot hold the embedded server ({reason}); {_REMEDY}") from None
+            raise _unusable(needed, error) from None
 
 
 # Locks ----------------------------------------------------------------------------------------------------------------
@@ -157,11 +168,14 @@ def _hold(path: Path, mode: int, seconds: float = _START_SECONDS) -> int:
     """A descriptor with the lock on it; ServerError when it is not to be had in time."""
     descriptor = _open(path)
     deadline = time.monotonic() + seconds
-    while not _try(descriptor, mode):
-        if time.monotonic() > deadline:
-            os.close(descriptor)
-            raise ServerError(f"{path} is locked for {seconds:.0f} s: see supervisor.log beside it, or {_REMEDY}")
-        time.sleep(0.01)
+    try:
+        while not _try(descriptor, mode):
+            if time.monotonic() > deadline:
+                raise ServerError(f"{path} is locked for {seconds:.0f} s: see supervisor.log beside it, or {_REMEDY}")
+            time.sleep(0.01)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import random
 import signal
@@ -316,6 +317,16 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / ".scrapy").write_text("a file")
     with pytest.raises(ServerError, match="cannot hold the embedded server"):
         embedded.join(tmp_path)
+
+
+def test_file_system_without_locks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, mode: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(ServerError, match=r"cannot hold the embedded server \(No locks available\); set REDIS_URL="):
+        embedded.join(tmp_path)
+    assert not embedded._held
 
 
 def test_project_folder_is_where_scrapy_cfg_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
