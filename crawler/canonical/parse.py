@@ -10,6 +10,10 @@ from crawler.canonical.escapes import ascii_url, normal_path
 from crawler.canonical.folds import Origin
 
 _WEB = re.compile(r"[\x00-\x20]*(?:https?|wss?|ftp|file):", re.IGNORECASE)
+PLAIN = re.compile(
+    r"(https?://[a-z0-9.-]+(?::[0-9]+)?)(/[A-Za-z0-9\-._~!$&()*+,;=:@/]*)(?:\?([A-Za-z0-9\-._~!$&()*+,;=:@/?%]*))?"
+)
+"""Web addresses in which the parser changes nothing behind the origin, unless there are dot segments in the path."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GENERIC = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
 _ORIGIN = re.compile(r"([a-z]+)://([^/]*@)?(\[[^]]*\]|[^:/]*)(:[0-9]+)?")

@@ -59,23 +59,23 @@ class Canonicaliser:
         >>> canonicaliser().canonical("HTTP://Example.com:80/%7Ejo/./?b=2&utm_source=x&a=1#top")
         'http://example.com/~jo/?a=1&b=2'
         """
-        href = parse.whatwg(url)
-        if href is None:
+        parts = self._parts(url)
+        if parts is None:
             result = parse.generic(url, keep_fragments=keep_fragments)
             if trace is not None:
                 trace.note("generic", "not a web address a browser would take: RFC 3986 only", url, result)
             return result
-        head, mark, fragment = href.partition("#")
-        head, _, query = head.partition("?")
-        slash = head.index("/", head.index("://") + 3)
-        origin, raw_path = head[:slash], head[slash:]
+        view, origin, raw_path, query, fragment = parts
         path = normal_path(raw_path) if PATH_ODD.search(raw_path) else raw_path
-        view = self._views.get(origin) or self._view(origin)
         if view.by_path is not None:
             view = self._view_by_path(view, path, origin)
         policy = view.policy
         if trace is not None:
-            _trace_start(trace, url, href, view, origin, raw_path, path)
+            trace.note(
+                "parse", "WHATWG: scheme, host, port, dots, backslashes, raw characters", url, parse.whatwg(url) or ""
+            )
+            trace.note("origin", policy.why, origin, view.origin)
+            trace.note("path escapes", "RFC 3986 6.2.2: one spelling for each octet", raw_path, path)
         if policy.rewrites:
             path, query = _rewritten(raw_path, query, policy, trace)
         if ";" in path or policy.on_path:
@@ -83,24 +83,35 @@ class Canonicaliser:
         if query:
             query = self._query(query, path, policy, trace)
         result = f"{view.origin}{path}?{query}" if query else view.origin + path
-        if mark:
+        if fragment is not None:
             result += parse.kept_fragment(fragment, "keep" if keep_fragments else policy.fragment)
             if trace is not None:
-                trace.note("fragment", "not sent to the server", href.partition("#")[2], result.partition("#")[2])
+                trace.note("fragment", "not sent to the server", fragment, result.partition("#")[2])
         return result
 
     def host(self, url: str) -> str:
         """The host whose queue and pace `url` belongs to: lower case, punycode, no port; empty if there is none."""
+        parts = self._parts(url)
+        if parts is None:
+            return parse.generic_host(url)
+        view, origin, path, _, _ = parts
+        return (view if view.by_path is None else self._view_by_path(view, normal_path(path), origin)).host
+
+    def _parts(self, url: str) -> tuple[View, str, str, str, str | None] | None:
+        """View, origin, path, query and fragment (None without ``#``) of what a browser takes; None of the rest."""
+        plain = parse.PLAIN.fullmatch(url)
+        if plain is not None and "/." not in plain[2]:
+            known = self._views.get(plain[1])
+            if known is not None:  # an origin the parser made, and nothing else that it would touch: no need to ask
+                return known, plain[1], plain[2], plain[3] or "", None
         href = parse.whatwg(url)
         if href is None:
-            return parse.generic_host(url)
-        slash = href.index("/", href.index("://") + 3)
-        origin = href[:slash]
-        view = self._views.get(origin) or self._view(origin)
-        if view.by_path is not None:
-            path = href[slash:].partition("#")[0].partition("?")[0]
-            view = self._view_by_path(view, normal_path(path), origin)
-        return view.host
+            return None
+        head, mark, fragment = href.partition("#")
+        head, _, query = head.partition("?")
+        slash = head.index("/", head.index("://") + 3)
+        origin = head[:slash]
+        return self._views.get(origin) or self._view(origin), origin, head[slash:], query, fragment if mark else None
 
     def _view(self, origin: str) -> View:
         host = parse.split_origin(origin).host
@@ -225,12 +236,6 @@ def _rewritten(path: str, query: str, policy: Policy, trace: Trace | None) -> tu
     if trace is not None:
         trace.note("rewrite", policy.why, before, f"{path}?{query}" if query else path)
     return path, query
-
-
-def _trace_start(trace: Trace, url: str, href: str, view: View, origin: str, raw_path: str, path: str) -> None:
-    trace.note("parse", "WHATWG: scheme, host, port, dots, backslashes, raw characters", url, href)
-    trace.note("origin", view.policy.why, origin, view.origin)
-    trace.note("path escapes", "RFC 3986 6.2.2: one spelling for each octet", raw_path, path)
 
 
 @cache

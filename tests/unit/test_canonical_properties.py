@@ -13,14 +13,15 @@ from scrapy import Request
 from crawler.canonical import canonical_host, canonical_url
 from crawler.canonical.explain import Explanation
 from crawler.canonical.folds import FOLDS
-from crawler.canonical.trackers import group_names
-from crawler.canonical.url import canonicaliser
+from crawler.canonical.trackers import Trackers, group_names
+from crawler.canonical.url import Canonicaliser, canonicaliser
 from tests.unit.canonical_corpus import with_rule
 
 HOSTS = st.sampled_from(["example.com", "shop.example", "www.youtube.com", "xn--mnchen-3ya.example", "127.0.0.1"])
 UNLISTED = st.text(alphabet="abcdefxyz0123456789", min_size=1, max_size=8).map("q".__add__)
 VALUES = st.text(alphabet="abcXYZ0189-_.~%25", max_size=8).map(lambda text: text.replace("%", "%25"))
 QUERIES = st.lists(st.tuples(UNLISTED, VALUES), min_size=1, max_size=8)
+COMMON = Trackers()
 URL_CHARACTERS = "aAmpindex.html/;?&=%+25u0_é~()[]'#|:"
 SCHEMES = st.sampled_from(["http://", "https://", "HTTP://", "ftp://", "sftp://", "s3://", "ws://", "file://", ""])
 
@@ -75,6 +76,18 @@ def test_options_are_idempotent_and_never_raise(fold: set[str], groups: set[str]
     canonicaliser = with_rule(fold=sorted(fold), groups=sorted(groups))
     canonical = canonicaliser.canonical("http://www.m.amp.a.example./" + rest)
     assert canonicaliser.canonical(canonical) == canonical
+
+
+@given(st.text(URL_CHARACTERS), st.sampled_from(["", ":80", ":81", ".", "@b"]))
+@example("/a/%2e%2E/b/..", "")
+@example("?a#b?c", "")
+@example("/a/.b/..c/.", "")
+def test_what_is_remembered_changes_nothing(rest: str, end: str) -> None:
+    url = f"http://www.a.example{end}{rest}"
+    fresh = Canonicaliser(COMMON)
+    first = fresh.canonical(url)
+    fresh.canonical(f"http://www.a.example{end}/")
+    assert fresh.canonical(url) == first
 
 
 @given(st.text(URL_CHARACTERS))
