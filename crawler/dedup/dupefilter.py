@@ -21,6 +21,7 @@ from crawler.dedup.admission import LuaAdmission
 from crawler.dedup.backend import choose_backend
 from crawler.dedup.known import KnownSeen
 from crawler.dedup.log import DuplicateLog
+from crawler.errors import ConfigError
 from crawler.keys import Keys
 
 if TYPE_CHECKING:
@@ -84,8 +85,7 @@ class RedisDupeFilter:
         """For Scrapy's scheduler and ours."""
         settings = crawler.settings
         name = crawler.spider.name if crawler.spider else "spider"
-        template = config.text(settings, "SCHEDULER_DUPEFILTER_KEY")
-        base = template % {"spider": name} if template else Keys.from_settings(settings, name).dedup
+        base = _own_key(settings, name) or Keys.from_settings(settings, name).dedup
         assert crawler.request_fingerprinter is not None, "Scrapy makes the fingerprinter before the dupefilter"
         return cls._from_settings(settings, base, crawler.request_fingerprinter, crawler.stats)
 
@@ -216,6 +216,15 @@ class RedisDupeFilter:
         if subject not in self._said:
             self._said.add(subject)
             logger.warning(message)
+
+
+def _own_key(settings: BaseSettings, spider: str) -> str:
+    """``SCHEDULER_DUPEFILTER_KEY`` for the spider, as scrapy-redis writes it; empty if it is not set."""
+    template = config.text(settings, "SCHEDULER_DUPEFILTER_KEY")
+    try:
+        return template % {"spider": spider}
+    except (KeyError, ValueError, TypeError):
+        raise ConfigError("SCHEDULER_DUPEFILTER_KEY", template, "may contain %(spider)s, and %% for a %") from None
 
 
 class BloomDupeFilter(RedisDupeFilter):

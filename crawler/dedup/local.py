@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from scrapy.utils.job import job_dir
@@ -24,18 +25,27 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.utils.request import RequestFingerprinterProtocol
 
+_COUNT = Struct("<Q")
+
 
 class MemoryBloom:
     """A growing Bloom filter; with `folder`, kept in files there. Raises StoredDataError if they differ in size."""
 
     def __init__(self, sizing: Sizing, folder: Path | None = None) -> None:
         self.sizing, self.folder = sizing, folder
-        self.count = 0
         self._layers: list[mmap.mmap] = []
         self._blocks: list[int] = []
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            self._load(folder)
+            self._check(folder)
+        self._counter = self._map("count", _COUNT.size)
+        while folder is not None and (folder / f"layer{len(self._layers) + 1}").exists():
+            self._grow()
+
+    @property
+    def count(self) -> int:
+        """Elements recorded. Kept in a mapped file too, so that a killed process leaves the true number."""
+        return int(_COUNT.unpack_from(self._counter)[0])
 
     def add(self, fingerprint: bytes) -> bool:
         """True if it is new; it is recorded."""
@@ -43,12 +53,13 @@ class MemoryBloom:
         mask = self._mask(item)
         if self._find(item, mask):
             return False
-        if self.count >= self.sizing.total_capacity(len(self._layers)):
+        count = self.count
+        if count >= self.sizing.total_capacity(len(self._layers)):
             self._grow()
         newest = len(self._layers) - 1
         layer, place = self._layers[newest], self._place(item, newest)
         layer[place] = (int.from_bytes(layer[place]) | mask).to_bytes(self.sizing.block_bytes)
-        self.count += 1
+        _COUNT.pack_into(self._counter, 0, count + 1)
         return True
 
     def has(self, fingerprint: bytes) -> bool:
@@ -57,11 +68,9 @@ class MemoryBloom:
         return self._find(item, self._mask(item))
 
     def close(self) -> None:
-        """Write the counters and release the memory."""
-        if self.folder is not None:
-            self._header.write_text(json.dumps({**self._parameters, "count": self.count}))
-        for layer in self._layers:
-            layer.close()
+        """Release the memory; files stay."""
+        for mapped in (self._counter, *self._layers):
+            mapped.close()
         self._layers.clear()
 
     def _find(self, item: bytes, mask: int) -> bool:
@@ -82,41 +91,29 @@ class MemoryBloom:
 
     def _grow(self) -> None:
         index = len(self._layers)
-        size = self.sizing.layer_bytes(index)
         self._blocks.append(self.sizing.blocks(index))
+        self._layers.append(self._map(f"layer{index + 1}", self.sizing.layer_bytes(index)))
+
+    def _map(self, name: str, size: int) -> mmap.mmap:
         if self.folder is None:
-            self._layers.append(mmap.mmap(-1, size))
-            return
-        path = self.folder / f"layer{index + 1}"
-        with path.open("a+b") as file:
+            return mmap.mmap(-1, size)
+        with (self.folder / name).open("a+b") as file:
             file.truncate(size)
-            self._layers.append(mmap.mmap(file.fileno(), size))
+            return mmap.mmap(file.fileno(), size)
 
-    @property
-    def _header(self) -> Path:
-        assert self.folder is not None
-        return self.folder / "meta.json"
-
-    @property
-    def _parameters(self) -> dict[str, int | float]:
-        return {
+    def _check(self, folder: Path) -> None:
+        parameters = {
             "layout": positions.LAYOUT,
             "BLOOM_CAPACITY": self.sizing.capacity,
             "BLOOM_ERROR_RATE": self.sizing.error,
         }
-
-    def _load(self, folder: Path) -> None:
-        stored = json.loads(self._header.read_text()) if self._header.exists() else self._parameters
-        for name, value in self._parameters.items():
+        header = folder / "meta.json"
+        stored = json.loads(header.read_text()) if header.exists() else parameters
+        for name, value in parameters.items():
             if stored.get(name) != value:
                 remedy = f"{folder} was made with {stored.get(name)}; set it back, or remove the folder"
                 raise StoredDataError(f"{name}={value}: {remedy}")
-        self._header.write_text(json.dumps(stored))
-        while (folder / f"layer{len(self._layers) + 1}").exists():
-            self._grow()
-        # A killed process left no count: take the newest layer for half full, which errs by a fraction of one layer.
-        known = self.sizing.total_capacity(max(len(self._layers) - 1, 0)) + self.sizing.capacity // 2
-        self.count = int(stored.get("count", known if self._layers else 0))
+        header.write_text(json.dumps(parameters))
 
 
 class MemoryBloomDupeFilter:
@@ -155,7 +152,7 @@ class MemoryBloomDupeFilter:
         """Nothing to do."""
 
     def close(self, reason: str = "") -> None:
-        """Write the counters back if there is a job directory."""
+        """Release the memory; files in the job directory stay."""
         self._bloom.close()
 
     def request_seen(self, request: Request) -> bool:

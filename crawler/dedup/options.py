@@ -76,7 +76,7 @@ def memory_size(settings: BaseSettings) -> int:
 
 def windowed(settings: BaseSettings, inner: LuaAdmission) -> LuaAdmission:
     """`inner`, with windows if ``DEDUP_WINDOW`` is set."""
-    text = config.text(settings, "DEDUP_WINDOW")
+    text = "".join(config.text(settings, "DEDUP_WINDOW").split())
     if not text:
         return inner
     generations = _window_generations(settings)

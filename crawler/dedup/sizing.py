@@ -85,14 +85,14 @@ def layer_error(error: float, index: int) -> float:
 def choose_shape(error: float) -> Shape:
     """The fewest words whose first layer needs at most 1.21 times the theoretical bits; the thriftiest if none does."""
 
-    def bits(shape: Shape) -> float:
-        return shape.words * WORD_BITS / block_load(layer_error(error, 0), shape)
-
+    share, limit = layer_error(error, 0), _OVERHEAD * minimum_bits(error)
     shapes = sorted(
         (Shape(lanes, words) for lanes in range(1, MAX_LANES + 1) for words in (1, 2)), key=lambda shape: shape.words
     )
-    limit = _OVERHEAD * minimum_bits(error)
-    return next((shape for shape in shapes if bits(shape) <= limit), None) or min(shapes, key=bits)
+    for shape in shapes:
+        if block_error(shape.words * WORD_BITS / limit, shape) <= share:
+            return shape
+    return min(shapes, key=lambda shape: shape.words / block_load(share, shape))
 
 
 @dataclass(frozen=True)

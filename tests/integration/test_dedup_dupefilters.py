@@ -184,6 +184,13 @@ def test_another_class_refuses_at_open(redis_url: str, other: type[RedisDupeFilt
         make(redis_url, other)
 
 
+def test_a_malformed_key_is_one_line(redis_url: str) -> None:
+    from crawler.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=r"SCHEDULER_DUPEFILTER_KEY=%\(name\)s: may contain %\(spider\)s"):
+        make(redis_url, BloomDupeFilter, SCHEDULER_DUPEFILTER_KEY="%(name)s")
+
+
 # Backends -------------------------------------------------------------------------------------------------------------
 
 
