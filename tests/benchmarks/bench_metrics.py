@@ -1,9 +1,9 @@
 """What metrics cost: a worker with its endpoint scraped every second against one without.
 
 Two ways. A scrape's own CPU time, from many of them on a worker that has nothing else to do: exact, since nothing else
-disturbs it; a second of a busy worker has that much less for pages: this is what is judged. And one crawl by four workers
-at once, two of them scraped and two off, compared by their pages per second of CPU: shown, and judged only roughly, for
-two workers of equal work differ by some percent.
+disturbs it; a second of a busy worker has that much less for pages: this is what is judged. And one crawl by four
+workers at once, two of them scraped and two off, compared by their pages per second of CPU: shown, and judged only
+roughly, for two workers of equal work differ by some percent.
 """
 
 from __future__ import annotations
