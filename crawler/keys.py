@@ -7,7 +7,10 @@ was seen; then the frontier's keys carry the spider's name after the tag.
 ==================== ======= =================================================================
 key                  type    what it holds
 ==================== ======= =================================================================
-TAG:dedup:*          several the dupefilter's memory (``crawler/dedup/lua``); its parts: TAG:history:dedup:*, TAG:wN:…
+TAG:dedup:meta       hash    what the dupefilter's memory is: kind, capacity, error rate, layers, count
+TAG:dedup:ID:*       several its data, made when first used (see ``crawler/dedup/lua``); ID: when the memory was begun
+TAG:history:dedup:*  several the Bloom history of a layered memory
+TAG:wN:dedup:*       several generation N of a window
 TAG:audit*           several what the audit of canonical URLs found (see ``crawler/canonical/findings.py``)
 BASE:meta            hash    versions, the run (number, name, state, times), counters, the start claim
 BASE:runs            hash    finished run's name → when it finished (ms)
