@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +14,12 @@ from tests.support import project
 from tests.support.server import RedisServer
 
 pytest_plugins = ["tests.site.fixtures"] if importlib.util.find_spec("tests.site.fixtures") else []
+
+
+def pytest_configure() -> None:
+    """A test run that is told to end (CI's time-out) stops its servers and workers, as after Ctrl-C."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: pytest.exit("SIGTERM", returncode=143))
 
 
 @pytest.fixture(scope="session")
