@@ -68,7 +68,8 @@ def test_nothing_is_forgotten_while_layers_are_added(redis: redis_py.Redis) -> N
     for start in range(0, 2000, 250):
         assert seen.add(fingerprints(start, start + 250)).count(b"1") >= 249
     assert seen.has(fingerprints(0, 2000)) == b"1" * 2000
-    assert len(redis.hget(f"{BASE}:dedup:meta", "blocks").split(b",")) == 5  # 100 + 200 + 400 + 800 + 1600
+    blocks: Any = redis.hget(f"{BASE}:dedup:meta", "blocks")
+    assert len(blocks.split(b",")) == 5  # 100 + 200 + 400 + 800 + 1600
 
 
 def test_the_server_places_bits_where_positions_says(redis: redis_py.Redis) -> None:
@@ -80,10 +81,11 @@ def test_the_server_places_bits_where_positions_says(redis: redis_py.Redis) -> N
     item = positions.encode(b"a", sizing.shape)
     block = positions.block(item, sizing.blocks(0))
     segment, slot = divmod(block, sizing.slots)
+    key: Any
     (key,) = redis.keys("*dedup:*:*:*")
     assert key.endswith(b":1:%d:%d" % divmod(segment, 256))
     expected = [slot * sizing.block_bytes * 8 + bit for bit in positions.bits(item, sizing.shape.lane_words)]
-    value = redis.get(key)
+    value: Any = redis.get(key)
     assert [bit for bit in range(len(value) * 8) if value[bit // 8] >> (7 - bit % 8) & 1] == expected
     assert len(value) == sizing.slots * sizing.block_bytes, "a key is allocated whole"
 
@@ -155,12 +157,13 @@ def test_clear_leaves_no_key_and_the_next_filter_begins_a_new_epoch(redis: redis
     seen = memory(redis, capacity=10_000)
     redis.set("bystander", 1)
     seen.add(fingerprints(0, 25_000))
-    epoch = redis.hget(f"{BASE}:dedup:meta", "id")
+    epoch: Any = redis.hget(f"{BASE}:dedup:meta", "id")
     clear(redis, BASE)
     assert redis.keys() == [b"bystander"]
     clear(redis, BASE)
     assert seen.add([b"1"]) == b"1"
-    assert redis.hget(f"{BASE}:dedup:meta", "id") > epoch
+    now: Any = redis.hget(f"{BASE}:dedup:meta", "id")
+    assert now > epoch
 
 
 def test_a_restarted_server_gives_the_same_answers() -> None:

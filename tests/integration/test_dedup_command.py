@@ -110,7 +110,7 @@ def test_bad_input_is_one_line(dedup: Dedup, redis_url: str, words: list[str], m
 
 
 def test_a_bloom_filter_says_why_it_cannot_forget(dedup: Dedup, redis_url: str) -> None:
-    settings = {"DUPEFILTER_CLASS": "crawler.dedup.BloomDupeFilter", "BLOOM_BACKEND": "bitmap"}
+    settings: dict[str, Any] = {"DUPEFILTER_CLASS": "crawler.dedup.BloomDupeFilter", "BLOOM_BACKEND": "bitmap"}
     fingerprint = fingerprint_of(URL)
     with redis_py.Redis.from_url(redis_url) as client:
         SeenMemory(client, BASE, kinds.bitmap(Sizing(1_000_000, 1e-6))).add([fingerprint])
@@ -140,7 +140,7 @@ def test_exact_forgets_and_layered_folds(dedup: Dedup, redis_url: str) -> None:
         SeenMemory(client, BASE, kinds.layered(kinds.bitmap(Sizing(1_000_000, 1e-6)), 1_000_000)).add(
             [fingerprint, *(b"%d" % number for number in range(1000))]
         )
-        settings = {"DUPEFILTER_CLASS": "crawler.dedup.LayeredDupeFilter", "BLOOM_BACKEND": "bitmap"}
+        settings: dict[str, Any] = {"DUPEFILTER_CLASS": "crawler.dedup.LayeredDupeFilter", "BLOOM_BACKEND": "bitmap"}
         assert dedup(redis_url, "forget", "quotes", URL, **settings).stdout.startswith("forgotten")
         assert dedup(redis_url, "check", "quotes", URL, **settings).stdout.startswith("not seen")
         assert "the recent set is empty" in dedup(redis_url, "fold", "quotes", **settings).stdout

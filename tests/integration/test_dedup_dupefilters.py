@@ -58,7 +58,7 @@ def page(number: int, path: str = "") -> Request:
 
 
 @pytest.mark.parametrize("dupefilter", [*CLASSES, MemoryBloomDupeFilter])
-def test_under_scrapys_own_scheduler(redis_url: str, dupefilter: type) -> None:
+def test_under_scrapys_own_scheduler(redis_url: str, dupefilter: type[Any]) -> None:
     crawler = make_crawler(redis_url, dupefilter)
     made = dupefilter.from_crawler(crawler)
     scheduler = ScrapysScheduler(

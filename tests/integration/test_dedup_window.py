@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from crawler.errors import ConfigError, StoredDataError
 from tests.support.server import wait_for
 
 BASE = "{crawler:window:0}"
-INNER = {
+INNER: dict[str, Callable[[], Any]] = {
     "bitmap": lambda: kinds.bitmap(Sizing(200, 1e-6)),
     "exact": kinds.exact,
     "compact": lambda: kinds.compact(CompactSizing(200, 1e-6)),

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def combinations() -> list[tuple[str, str]]:
     return [(kind, server) for kind in KINDS for server in SERVERS if ("native" in kind) == ("module" in server)]
 
 
-def start(server: str, **kwargs: bool) -> RedisServer:
+def start(server: str, **kwargs: Any) -> RedisServer:
     """A server of SERVERS, not started yet: use it as a context manager."""
     options = ["--loadmodule", str(module_file())] if server.endswith("+module") else []
     return RedisServer(binary=redis7() if server.startswith("redis7") else None, options=options, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,8 @@ def test_as_scrapys_dupefilter(tmp_path: Path) -> None:
 
 def test_the_shared_frontier_refuses_it() -> None:
     dupefilter = MemoryBloomDupeFilter(MemoryBloom(Sizing(100, 1e-6)), RequestFingerprinter())
-    for ask in (lambda: dupefilter.prepare(None, "{x}"), lambda: dupefilter.admission("{x}")):
+    asks: list[Callable[[], object]] = [lambda: dupefilter.prepare(None, "{x}"), lambda: dupefilter.admission("{x}")]
+    for ask in asks:
         with pytest.raises(ConfigError, match=r"DUPEFILTER_CLASS=crawler\.dedup\.\S+: remembers within one process"):
             ask()
     dupefilter.close()
