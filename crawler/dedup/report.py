@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,9 +26,13 @@ def expected_losses(sizing: Sizing, pages: int, steps: int = 200) -> float:
 
 
 def bitmap_bytes(sizing: Sizing, pages: int) -> int:
-    """Bytes of a bitmap that holds `pages` pages, with the layers it has then."""
-    layers = [sizing.layer_bytes(index) for index in range(sizing.layers_for(pages))]
-    return sum(size + KEY_OVERHEAD * -(-size // (sizing.slots * sizing.block_bytes)) for size in layers)
+    """Bytes of a bitmap that holds `pages` pages: full layers, and of the newest the keys that were touched by then."""
+    total = 0.0
+    for index in range(sizing.layers_for(pages)):
+        held = min(sizing.layer_capacity(index), pages - sizing.total_capacity(index))
+        keys = -(-sizing.blocks(index) // sizing.slots)
+        total += -math.expm1(-held / keys) * (sizing.layer_bytes(index) + KEY_OVERHEAD * keys)
+    return round(total)
 
 
 def compact_bytes(sizing: CompactSizing, pages: int) -> int:
@@ -91,7 +96,7 @@ def _erring(client: redis.Redis, stored: Stored, kind: str) -> Part:
     bloom = Sizing(capacity, error)
     layers = len(stored.layers) or bloom.layers_for(elements)
     if kind == "bitmap":
-        now, size = bloom.estimated_error(elements), bitmap_bytes(bloom, elements) if elements else 0
+        now, size = bloom.estimated_error(elements), bitmap_bytes(bloom, elements)
     elif kind == "native":
         now, size = bloom.estimated_error(elements), int(client.memory_usage(f"{stored.prefix}filter") or 0)
     else:

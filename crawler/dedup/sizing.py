@@ -158,7 +158,7 @@ class Sizing:
         for index in range(self.layers_for(elements)):
             held = min(self.layer_capacity(index), elements - self.total_capacity(index))
             log_right += math.log1p(-block_error(held / self.blocks(index), self.shape))
-        return -math.expm1(log_right)
+        return abs(math.expm1(log_right))
 
 
 COMPACT_LOAD = 400
