@@ -79,7 +79,7 @@ def test_plan_needs_no_server(dedup: Dedup) -> None:
 
 
 def test_nothing_is_seen_before_a_crawl(dedup: Dedup, redis_url: str) -> None:
-    layered = {"DUPEFILTER_CLASS": "crawler.dedup.LayeredDupeFilter"}
+    layered: dict[str, Any] = {"DUPEFILTER_CLASS": "crawler.dedup.LayeredDupeFilter"}
     assert dedup(redis_url, "check", "quotes", URL, **layered).stdout == f"not seen  {URL}\n"
     assert "nothing seen yet" in dedup(redis_url, "status", "quotes").stdout
     assert dedup(redis_url, "forget", "quotes", URL, **layered).stdout == f"was not seen  {URL}\n"
