@@ -65,6 +65,11 @@ class Findings:
                 await self._client.hset(f"{self._base}:examples", f"{name}\t{count}", pair)
 
 
+def forget(client: redis.Redis, base: str) -> None:
+    """Deletes the findings under `base`."""
+    client.delete(base, f"{base}:examples", f"{base}:tried")
+
+
 def read(client: redis.Redis, base: str) -> list[Finding]:
     """All findings, those that changed pages first."""
     found: dict[tuple[str, str], Finding] = {}

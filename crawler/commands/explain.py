@@ -24,7 +24,7 @@ def explain(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> No
     """What became of a URL."""
     from scrapy import Request
 
-    from crawler.canonical import canonical_url
+    from crawler.canonical import canonical_host, canonical_url
     from crawler.frontier.explain import explain as look
 
     try:
@@ -33,7 +33,8 @@ def explain(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> No
         raise ConfigError("URL", rest[0], "must begin with a scheme, e.g. https://") from None
     fingerprinter = make_fingerprinter(frontier.settings, frontier.spider_class)
     canonical: Callable[[str], str] = getattr(fingerprinter, "canonical_url", canonical_url)
-    found = look(frontier.control, request, canonical, _seen(frontier, fingerprinter, request))
+    host: Callable[[str], str] = getattr(fingerprinter, "canonical_host", canonical_host)
+    found = look(frontier.control, request, canonical, host, _seen(frontier, fingerprinter, request))
     if opts.json:
         print(json.dumps(dataclasses.asdict(found)))
     else:

@@ -250,7 +250,8 @@ def flush(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None
     """Everything but waiting seeds is deleted; a memory that spiders share is kept."""
     _confirm(opts, f"deletes the queue, the dead letters, the runs and the memory of what {frontier.name} has seen")
     live = [worker.name for worker in frontier.control.workers() if worker.live]
-    dropped = frontier.control.flush()
+    keeps_seen = bool(opts.keep_seen or frontier.keys.scope)
+    dropped = frontier.control.flush(keep_versions=keeps_seen)
     said = [f"{dropped} requests dropped"]
     if opts.keep_seen:
         said.append("what was seen is kept")
@@ -332,9 +333,11 @@ def _confirm(opts: argparse.Namespace, what: str) -> None:
 def _forget(frontier: Frontier) -> bool:
     from scrapy.utils.misc import load_object
 
+    from crawler.canonical import findings
     from crawler.dedup.memory import clear
 
     dupefilter = load_object(frontier.settings["DUPEFILTER_CLASS"])
+    findings.forget(frontier.client, frontier.keys.audit)
     if not hasattr(dupefilter, "admission"):
         return False
     clear(frontier.client, frontier.keys.dedup)

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from scrapy import Request, signals
 
+from crawler.canonical import canonical_host
 from crawler.dedup.known import KnownSeen
 from crawler.dedup.options import memory_size
 from crawler.frontier import payload
@@ -45,6 +46,7 @@ class Admissions:
         assert crawler.stats is not None
         self._stats = crawler.stats
         self._fingerprinter = crawler.request_fingerprinter
+        self._canonical_host = getattr(self._fingerprinter, "canonical_host", canonical_host)
         self._debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
         self._start_requests: WeakSet[Request] = WeakSet()
         self._warned: set[str] = set()
@@ -62,6 +64,10 @@ class Admissions:
     def note_start_request(self, request: Request) -> None:
         """The request comes from ``start()`` itself."""
         self._start_requests.add(request)
+
+    def host_of(self, request: Request) -> str:
+        """The host whose queue and pace a request belongs to."""
+        return payload.host_of(request, self._canonical_host)
 
     def item_of(self, request: Request) -> bytes:
         """How the dupefilter knows a request."""
@@ -106,7 +112,7 @@ class Admissions:
             self._stats.inc_value("scheduler/unserializable")
             self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
         item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
-        self.outbox.add((payload.host_of(request), flags, item, fingerprint, request.priority, data), request)
+        self.outbox.add((self.host_of(request), flags, item, fingerprint, request.priority, data), request)
         return True
 
     def confirm(self, verdicts: bytes) -> None:

@@ -154,15 +154,17 @@ class Control:
         """The end of a pause."""
         self.client.hdel(self.key("meta"), "paused")
 
-    def flush(self) -> int:
+    def flush(self, keep_versions: bool = False) -> int:
         """Deletes queue, leases, dead letters and runs; returns how many requests were dropped. Seeds stay.
+
+        `keep_versions` while what was seen stays: it was written by them, and only they can read it.
 
         Workers of the run stop by themselves: their next exchange says that it is gone.
         """
         script = self.client.register_script(source("flush"))
         dropped = int(self.client.hlen(self.key("requests")))
         while True:
-            number = script(keys=[self.base], args=["begin"])
+            number = script(keys=[self.base], args=["begin", "01"[keep_versions]])
             keys = [self.key(name) for name in _FIXED]
             if all(script(keys=[self.base, *page], args=[number]) for page in _pages([*keys, *self._queue_keys()])):
                 return dropped

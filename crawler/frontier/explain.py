@@ -31,11 +31,16 @@ class Explanation:
 
 
 def explain(
-    control: Control, request: Request, canonical: Callable[[str], str], seen: bool | None, limit: int = 10_000
+    control: Control,
+    request: Request,
+    canonical: Callable[[str], str],
+    canonical_host: Callable[[str], str],
+    seen: bool | None,
+    limit: int = 10_000,
 ) -> Explanation:
     """Looks at the first `limit` requests of the host's queue, at as many leases and at the newest dead letters."""
     url = request.url
-    found = Explanation(url, canonical(url), host_of(request), seen)
+    found = Explanation(url, canonical(url), host_of(request, canonical_host), seen)
 
     def wanted(payload: bytes) -> bool:
         if payload.startswith(SEED):

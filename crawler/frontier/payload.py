@@ -174,8 +174,11 @@ def _is_default_slot(request: Request, slot: object) -> bool:
     return any(_hostname(url) == slot for url in urls)
 
 
-def host_of(request: Request) -> str:
-    """The host whose queue and pace a request belongs to: the slot its user chose, else the URL's canonical host."""
+def host_of(request: Request, canonical_host: Callable[[str], str] = canonical_host) -> str:
+    """The host whose queue and pace a request belongs to: the slot its user chose, else the URL's canonical host.
+
+    A fingerprinter with site rules has a `canonical_host` of its own: one page must not stand in two queues.
+    """
     slot = request.meta.get("download_slot")
     if slot and not _is_default_slot(request, slot):
         return str(slot)

@@ -16,7 +16,6 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from crawler.frontier.hosts import retry_after
-from crawler.frontier.payload import host_of
 from crawler.frontier.scheduler import shared_scheduler
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Politeness:
         worker = self._worker
         if worker is None:
             return
-        host = host_of(request)
+        host = worker.admissions.host_of(request)
         delay = worker.hosts.delay(host)
         now = asyncio.get_running_loop().time()
         start = max(now, self._next.get(host, 0.0)) if delay else now
@@ -81,7 +80,7 @@ class Politeness:
                 header = response.headers.get("Retry-After")
                 worker.host_failed(request, retry_after(header.decode("latin-1")) if header else 0.0)
             else:
-                worker.hosts.fine(host_of(request))
+                worker.hosts.fine(worker.admissions.host_of(request))
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:

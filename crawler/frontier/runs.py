@@ -54,7 +54,8 @@ class Runs:
             elif what == "versions":
                 raise StoredDataError(
                     f"The frontier {self._base} was written with {versions}, this worker has {self._versions}: "
-                    "run the version that wrote it, or start anew with `scrapy frontier flush SPIDER --yes`"
+                    "run the version and the rules that wrote it, begin anew with `scrapy frontier flush SPIDER --yes` "
+                    "or keep both with another REDIS_KEY_PREFIX"
                 )
             elif what == "other":
                 raise ConfigError(

@@ -141,7 +141,9 @@ class Scheduler(BaseScheduler):
 
     async def _join(self, keys: Keys) -> Run:
         assert self.client is not None
-        versions = f"payload={payload.VERSION} fingerprint={FINGERPRINT_VERSION}"
+        # A fingerprinter's own version counts its rules in: an edited rule makes other keys of the same URLs.
+        fingerprint = getattr(self.crawler.request_fingerprinter, "version", FINGERPRINT_VERSION)
+        versions = f"payload={payload.VERSION} fingerprint={fingerprint}"
         self._runs = Runs(self.client, keys.frontier, self.worker_name, versions)
         empty = self.policy.flush or not self.policy.persist
         assert self._memory is not None

@@ -141,7 +141,7 @@ class Worker:
         settings = self._crawler.settings
         agent = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT")
         delay = min(robotparser.crawl_delay(agent) or 0.0, self._policy.crawl_delay_max)
-        self.hosts.crawl_delay(payload.host_of(request), delay)
+        self.hosts.crawl_delay(self.admissions.host_of(request), delay)
 
     def _note_failure(self, request: Request | None, reason: str) -> None:
         held = self.ledger.by_request(request) if request is not None else None

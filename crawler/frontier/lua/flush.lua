@@ -2,7 +2,8 @@
 --
 --   KEYS   1 base of the frontier's keys   2.. keys to delete
 --   ARGV   1 "begin": make the run void, so that workers of the old one stop; answers its number
---            or that number: delete KEYS if the run is still that one; answers 1, or 0 when a new one has begun
+--            2 "1": what was seen stays, and so does which versions wrote it
+--            or 1 that number: delete KEYS if the run is still that one; answers 1, or 0 when a new one has begun
 
 local meta = KEYS[1] .. ':meta'
 if ARGV[1] == 'begin' then
@@ -10,9 +11,11 @@ if ARGV[1] == 'begin' then
   local number = redis.call('HINCRBY', meta, 'run', 1)
   local paused = redis.call('HGET', meta, 'paused')
   local ids = redis.call('HGET', meta, 'ids')
+  local versions = ARGV[2] == '1' and redis.call('HGET', meta, 'versions')
   redis.call('DEL', meta)
   redis.call('HSET', meta, 'run', number)
   if ids then redis.call('HSET', meta, 'ids', ids) end
+  if versions then redis.call('HSET', meta, 'versions', versions) end
   if paused then redis.call('HSET', meta, 'paused', paused) end
   return number
 end
