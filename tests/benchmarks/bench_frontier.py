@@ -36,7 +36,8 @@ from tests.support.server import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
-HOSTS, BATCH, LINKS, REPEATS = 1000, 256, 50, 0.8
+HOSTS, BATCH = 1000, 256
+LINKS, REPEATS, INTERNAL = 50, 0.8, 0.9  # of a page: links, share seen before, share that stays on its host
 KINDS: dict[str, type[RedisDupeFilter]] = {"bitmap 1e-6": BloomDupeFilter, "compact 1e-7": CompactDupeFilter}
 
 
@@ -60,6 +61,7 @@ class Driver:
     kind: type[RedisDupeFilter] = BloomDupeFilter
     seq: int = 0
     made: int = 0
+    last: list[int] = field(default_factory=list)  # by host, the highest number admitted
     rng: random.Random = field(default_factory=lambda: random.Random(3))
 
     def __post_init__(self) -> None:
@@ -102,27 +104,32 @@ class Driver:
             last = min(first + BATCH, self.made + count)
             self.say(outbox=[self.entry(number) for number in range(first, last)])
         self.made += count
+        self.last = [self.made - HOSTS + (host - self.made) % HOSTS for host in range(HOSTS)]
         return cpu(self.client) - began
 
-    def page(self) -> list[Any]:
-        """The links of a page: 80 % were seen before."""
+    def page(self, host: int) -> list[Any]:
+        """The links of a page of a host."""
         numbers = []
         for _ in range(LINKS):
-            if self.rng.random() < REPEATS and self.made:
-                numbers.append(self.rng.randrange(self.made))
+            there = host if self.rng.random() < INTERNAL else self.rng.randrange(HOSTS)
+            last = self.last[there]
+            if self.rng.random() < REPEATS:
+                numbers.append(self.rng.randrange(there, last + 1, HOSTS))
             else:
-                numbers.append(self.made)
-                self.made += 1
+                self.last[there] = last + HOSTS
+                numbers.append(last + HOSTS)
         return [self.entry(number) for number in numbers]
 
     def crawl(self, pages: int) -> float:
         """Leases, acknowledges and admits the links of `pages` pages, five to an exchange; server CPU seconds."""
         began, done = cpu(self.client), 0
         acks: list[Any] = []
+        hosts: list[int] = []
         while done < pages:
-            outbox = [entry for _ in acks for entry in self.page()]
+            outbox = [entry for host in hosts for entry in self.page(host)]
             leases = self.say(outbox=outbox, acks=acks, want=5, ahead=5).leases
             acks = [(lease.id, len(outbox), "", "", b"") for lease in leases]
+            hosts = [int(lease.host.removeprefix("www.site").removesuffix(".example")) for lease in leases]
             done += len(leases)
         return cpu(self.client) - began
 
