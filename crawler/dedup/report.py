@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Bytes per page beside the bits, as tests/benchmarks/bench_dedup.py measures them.
 KEY_OVERHEAD = 112  # a string key of its own
 SET_OVERHEAD = 130  # a small set of its own, with what its sorted array leaves unused
-EXACT = 78
+EXACT = 73
 SCRAPY_REDIS = 88
 
 

@@ -28,7 +28,7 @@ SEGMENT_BYTES = 8 * 1024 - 64
 call that touches 256 new ones stays within milliseconds; and it fits its allocator class, where 2^n bytes plus a header
 would take 25 % more."""
 
-_OVERHEAD = 1.21
+_OVERHEAD = 1.195
 """Fewer words are faster; the fewest whose layer 0 stays within this factor of the theoretical minimum are taken."""
 
 
@@ -83,7 +83,7 @@ def layer_error(error: float, index: int) -> float:
 
 @lru_cache(maxsize=64)
 def choose_shape(error: float) -> Shape:
-    """The fewest words whose first layer needs at most 1.21 times the theoretical bits; the thriftiest if none does."""
+    """The fewest words whose first layer needs at most 1.195 times the theoretical bits; the thriftiest if none does."""
 
     share, limit = layer_error(error, 0), _OVERHEAD * minimum_bits(error)
     shapes = sorted(

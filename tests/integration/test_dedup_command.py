@@ -74,7 +74,7 @@ def test_plan_needs_no_server(dedup: Dedup) -> None:
     assert "34.2 bits per page (theory 28.8), k = 15" in done.stdout
     assert "1,000,000,000" in done.stdout
     facts = json.loads(dedup("", "plan", "--capacity", "1M", "--error-rate", "1e-4", "--json").stdout)
-    assert facts["k"] == 12
+    assert facts["k"] == 13
     assert facts["bytes"] / 1e6 * 8 < 1.25 * facts["theory_bits_per_page"]
 
 
