@@ -83,7 +83,7 @@ def layer_error(error: float, index: int) -> float:
 
 @lru_cache(maxsize=64)
 def choose_shape(error: float) -> Shape:
-    """The fewest words whose first layer needs at most 1.195 times the theoretical bits; the thriftiest if none does."""
+    """The fewest words whose first layer stays within ``_OVERHEAD``; the thriftiest if none does."""
 
     share, limit = layer_error(error, 0), _OVERHEAD * minimum_bits(error)
     shapes = sorted(
