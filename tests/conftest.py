@@ -20,6 +20,9 @@ def pytest_configure() -> None:
     """A test run that is told to end (CI's time-out) stops its servers and workers, as after Ctrl-C."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: pytest.exit("SIGTERM", returncode=143))
+        # A run started in a shell's background ignores SIGINT, and so would the processes whose Ctrl-C is tested.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -156,12 +156,12 @@ def test_bytes_per_page(client: redis.Redis) -> None:
     for kind, error, limit in SIZES:
         admission = seen.KINDS[kind](count, error or 1e-6)
         fill(SeenMemory(client, "{warm}", admission), 0, 1000)  # scripts and buffers take their part once
-        client.execute_command("FLUSHALL", "SYNC")
+        client.execute_command("FLUSHALL", "SYNC")  # type: ignore[no-untyped-call]
         before = client.info("memory")["used_memory"]
         fill(SeenMemory(client, "{crawler:books:0}", admission), 0, count)
         size = (client.info("memory")["used_memory"] - before) / count
         rows.append({"server": name_of(client), "kind": kind, "error": error, "bytes": size, "limit": limit})
-    client.execute_command("FLUSHALL", "SYNC")
+    client.execute_command("FLUSHALL", "SYNC")  # type: ignore[no-untyped-call]
     before = client.info("memory")["used_memory"]
     for batch in batches(0, count, 1000):
         client.sadd("books:dupefilter", *(fingerprint.hex() for fingerprint in batch))
