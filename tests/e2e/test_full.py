@@ -1,0 +1,50 @@
+"""A Bloom filter that may not grow and is full: the crawl stops loudly, loses nothing, and goes on with more room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.e2e.crew import Crew
+from tests.site import Site
+from tests.support.project import project_env, run_scrapy
+from tests.support.server import wait_for
+
+
+def test_a_full_memory_stops_the_crawl_and_a_larger_one_goes_on(
+    site: Callable[..., Site], redis_url: str, tmp_path: Path
+) -> None:
+    pages = site(pages=200, shape="tree", easy=True)
+    env = project_env(
+        redis_url,
+        tmp_path,
+        DOWNLOAD_DELAY="0",
+        CONCURRENT_REQUESTS_PER_DOMAIN="8",
+        BLOOM_GROWTH="0",
+        BLOOM_CAPACITY="90",
+    )
+    crawl = ["crawl", "site", "-a", f"start={pages.start}"]
+    full = run_scrapy(crawl, env)
+    assert full.returncode == 1
+    lines = [line for line in full.stderr.splitlines() if "BLOOM_CAPACITY=90" in line]
+    assert len(lines) == 1, full.stderr
+    assert "raise BLOOM_CAPACITY or set BLOOM_GROWTH=1" in lines[0]
+    assert "bloom_full" in full.stderr
+    assert len(pages.report().fetched) < 200
+
+    more = run_scrapy(crawl, env | {"BLOOM_CAPACITY": "1000"})
+    assert more.returncode == 0, more.stderr
+    report = pages.report()
+    assert report.missed == []
+    assert max(report.times.values()) == 2  # parents whose links found no room ran again, once
+
+
+def test_every_worker_ends_when_the_memory_is_full(site: Callable[..., Site], redis_url: str, tmp_path: Path) -> None:
+    crew = Crew(
+        site(pages=300, shape="tree", easy=True, latency=0.05), redis_url, tmp_path,
+        BLOOM_GROWTH="0", BLOOM_CAPACITY="100", FRONTIER_RUN="full",
+    )  # fmt: skip
+    crew.start("w1", "w2")
+    wait_for(lambda: not crew.running(), "both workers end", 60)
+    assert {worker.returncode for worker in crew.workers.values()} == {1}
+    assert "raise BLOOM_CAPACITY" in crew.log("w1") + crew.log("w2")
