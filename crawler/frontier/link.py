@@ -62,7 +62,7 @@ class Link:
         self._kick = asyncio.Event()
         self._busy = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._seq = 0
+        self._seq, self._stopping = 0, False
         self.up, self._down_since = True, 0.0
         self.exchanges = 0
         self.observe: Callable[[float], None] = lambda seconds: None
@@ -80,13 +80,13 @@ class Link:
         task, self._task = self._task, None
         if task is None:
             return
+        self._stopping = True
+        self.kick()
         try:
-            async with self._busy:
-                pass
-        finally:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            raise
 
     async def exchange(self) -> Reply:
         """One exchange, repeated until it is answered."""
@@ -103,14 +103,15 @@ class Link:
 
     async def _run(self) -> None:
         try:
-            while True:
+            while not self._stopping:
                 self._kick.clear()
                 await self.exchange()
                 await asyncio.sleep(_MIN_GAP)
                 pause = self._side.delay()
-                if pause > 0:
-                    with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(self._kick.wait(), pause)
+                if pause > 0 and not self._stopping:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(pause):
+                            await self._kick.wait()
         except asyncio.CancelledError:
             raise
         except Exception as error:  # an error that nobody sees would end the crawl as "finished" with nothing done

@@ -278,7 +278,8 @@ class Scheduler(BaseScheduler):
         if self._wake_call is not None:
             self._wake_call.cancel()
         try:
-            await asyncio.wait_for(self._say_goodbye(), _CLOSE_SECONDS)
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._say_goodbye()
         except (TimeoutError, RedisError, OSError) as error:
             logger.error(
                 "The frontier did not hear the last news (%s): its leases will run out by themselves",

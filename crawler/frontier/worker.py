@@ -174,7 +174,8 @@ class Worker:
     async def sleep(self, seconds: float) -> bool:
         """Waits; False as soon as the worker closes."""
         try:
-            await asyncio.wait_for(self._closing.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
         except TimeoutError:
             return True
         return False
