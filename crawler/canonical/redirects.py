@@ -6,8 +6,12 @@ the class keys it went through (``meta["redirect_classes"]``), and each return t
 its own (see ``CanonicalFingerprinter``). That holds for any scheduler, dupefilter and cache, since all of them only ask
 for the fingerprint, and it needs no clean-up: meta copied to other requests ends in a foreign class and is ignored.
 
-A redirect to its own class is followed until ``REDIRECT_MAX_TIMES``. A return by way of another class is followed once,
-and only where cookies are in play (the detour set one); otherwise it is a loop, left to the dupefilter as ever.
+A return to a class is followed as long as its exact URL was not requested in this chain yet. An exact URL that comes again
+is a loop, left to the dupefilter as ever, unless cookies are in play: then it may have become another page. Directly it is
+followed again, by way of another class once. ``REDIRECT_MAX_TIMES`` bounds all of it.
+
+A retry is sent with ``dont_filter``, and its redirect would inherit that and be fetched although its page was seen. So a
+request that was not exempt at first is noted in its meta, and the redirect of its retry is filtered again.
 """
 
 from __future__ import annotations
@@ -24,24 +28,36 @@ from crawler.canonical.fingerprinter import CLASSES, CanonicalFingerprinter
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+FILTERED = "redirect_filtered"
+"""Meta key: the URL of the request, if it was asked of the dupefilter before any retry."""
 _RETURNS_BY_DETOUR = 1
 
 
 class _FollowsInsideClass:
-    """What both middlewares add to Scrapy's: the chain of classes on each redirected request."""
+    """What both middlewares add to Scrapy's: the chain of classes on each redirected request, and whether to filter it."""
 
     crawler: Crawler
 
+    def process_request(self, request: Request) -> None:
+        """Note whether `request` is filtered, before a retry makes that unknowable."""
+        if not request.dont_filter:
+            request.meta[FILTERED] = request.url
+        elif not _only_retried(request):
+            request.meta.pop(FILTERED, None)  # copied along with another request's meta
+
     def follow(self, request: Request, response: Response, redirected: Request) -> Request:
         """`redirected` with its chain of classes, so that a return to a class is not taken for a duplicate."""
+        if request.dont_filter and _only_retried(request):
+            redirected.dont_filter = False
         fingerprinter = self.crawler.request_fingerprinter
         if not isinstance(fingerprinter, CanonicalFingerprinter):
             return redirected
         source, target = fingerprinter.class_key(request).hex(), fingerprinter.class_key(redirected).hex()
         chain = _chain(request.meta.get(CLASSES), source)
-        returns = chain.count(target)
-        if returns and target != source and (returns > _RETURNS_BY_DETOUR or not _cookies(request, response)):
-            chain = []
+        if target in chain and _requested(request, redirected):
+            again = target == source or chain.count(target) <= _RETURNS_BY_DETOUR
+            if not again or not _cookies(request, response):
+                chain = []
         redirected.meta[CLASSES] = [*chain, target]
         return redirected
 
@@ -79,6 +95,17 @@ def _chain(classes: Any, source: str) -> list[str]:
     if isinstance(classes, (list, tuple)) and classes and classes[-1] == source:
         return list(classes)
     return [source]
+
+
+def _only_retried(request: Request) -> bool:
+    """Whether nothing but a retry exempts `request` from the dupefilter."""
+    return "retry_times" in request.meta and request.meta.get(FILTERED) == request.url
+
+
+def _requested(request: Request, redirected: Request) -> bool:
+    """Whether the exact URL of `redirected` stands in the chain that `request` ends."""
+    before = {urldefrag(url).url for url in [*request.meta.get("redirect_urls", []), request.url]}
+    return urldefrag(redirected.url).url in before
 
 
 def _cookies(request: Request, response: Response) -> bool:

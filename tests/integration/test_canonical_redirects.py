@@ -20,7 +20,7 @@ LINKS = "".join(f'<a href="{path}">x</a>' for path in ("/adds", "/strips?utm_sou
 
 
 class Site(ThreadingHTTPServer):
-    """Pages behind redirects: by status, or by meta refresh. `hits` counts requests by path."""
+    """Pages behind redirects: by status, or by meta refresh. `hits` counts requests by path, `exact` with the query."""
 
     daemon_threads = True
 
@@ -28,6 +28,7 @@ class Site(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.refresh = refresh
         self.hits: Counter[str] = Counter()
+        self.exact: Counter[str] = Counter()
         Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
@@ -43,6 +44,7 @@ class Handler(BaseHTTPRequestHandler):
         path, query = urlsplit(self.path).path, urlsplit(self.path).query
         seen = "seen=1" in self.headers.get("Cookie", "")
         self.server.hits[path] += 1
+        self.server.exact[self.path] += 1
         if path == "/adds" and not query:
             self.move("/adds?utm_source=x")
         elif path == "/strips" and query:
@@ -53,6 +55,18 @@ class Handler(BaseHTTPRequestHandler):
             self.move("/detour/login")
         elif path == "/detour/login":
             self.move("/detour", cookie=True)
+        elif path == "/via" and not query:
+            self.move("/via/2")
+        elif path == "/via/2":
+            self.move("/via?utm_source=1" if query else "/via/2?utm_source=1")
+        elif path == "/own/a":
+            self.move("/own/a" if query else "/own/a?utm_source=1")
+        elif path == "/busy/" and self.server.hits[path] == 1:
+            self.answer(503, "")
+        elif path == "/busy/":
+            self.move("/busy")
+        elif path == "/busy/start":
+            self.answer(200, '<html><body><a href="/busy">x</a><a href="/busy/">x</a></body></html>')
         elif path in {"/loop/a", "/loop/b"}:
             self.move("/loop/b" if path == "/loop/a" else "/loop/a")
         elif path in {"/ticker", "/ticker/cookie"}:
@@ -163,3 +177,21 @@ def test_a_page_that_reloads_itself_is_a_page(site: Site, tmp_path: Path) -> Non
 def test_a_loop_is_left_at_once(site: Site, tmp_path: Path) -> None:
     crawl(f"{site.url}loop/a", tmp_path)
     assert site.hits["/loop/a"] + site.hits["/loop/b"] <= 3
+
+
+@pytest.mark.parametrize("cookies", [True, False])
+def test_a_return_by_detour_under_another_spelling_is_followed(site: Site, tmp_path: Path, cookies: bool) -> None:
+    assert crawl(f"{site.url}via", tmp_path, COOKIES_ENABLED=cookies) == {"/via": 1}
+    assert site.exact == {"/via": 1, "/via/2": 1, "/via/2?utm_source=1": 1, "/via?utm_source=1": 1}
+
+
+@STATUS_ONLY
+def test_a_loop_inside_one_class_is_left_at_once(site: Site, tmp_path: Path) -> None:
+    crawl(f"{site.url}own/a", tmp_path)
+    assert site.exact == {"/own/a": 1, "/own/a?utm_source=1": 1}
+
+
+def test_the_redirect_of_a_retry_is_no_excuse_to_fetch_a_page_twice(site: Site, tmp_path: Path) -> None:
+    pages = crawl(f"{site.url}busy/start", tmp_path, RETRY_PRIORITY_ADJUST=-1)
+    assert pages == {"/busy/start": 1, "/busy": 1}
+    assert site.hits == {"/busy/start": 1, "/busy": 1, "/busy/": 2}
