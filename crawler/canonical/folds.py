@@ -33,7 +33,7 @@ def _userinfo(origin: Origin) -> Origin:
 
 
 def _hostdot(origin: Origin) -> Origin:
-    return origin._replace(host=origin.host.removesuffix(".") or origin.host)
+    return origin._replace(host=host) if (host := origin.host.removesuffix(".")) and host[-1] != "." else origin
 
 
 def _https(origin: Origin) -> Origin:
@@ -46,7 +46,8 @@ def _without_label(label: str, origin: Origin) -> Origin:
 
 
 def _www(origin: Origin) -> Origin:
-    return _without_label("www", origin)
+    """``www.www.site`` is no spelling of ``site``."""
+    return origin if origin.host.startswith("www.www.") else _without_label("www", origin)
 
 
 def _mobile(origin: Origin) -> Origin:
@@ -68,7 +69,7 @@ _ASP_SESSION = re.compile(r"/\((?:[A-Z]\([0-9a-z]{24,}\))+\)(?=/)", re.IGNORECAS
 _INDEX = re.compile(
     r"/(?:index|default)\.(?:html?|xhtml|shtml?|php[3-8]?|phtml|aspx?|jspx?|cfml?|cgi|pl|do)$", re.IGNORECASE
 )
-_AMP_HTML = re.compile(r"\.amp(\.html?)?$")
+_AMP_HTML = re.compile(r"(?<=[^/.])\.amp(\.html?)?$")  # never down to a dot segment
 _AMP_FOLDER = re.compile(r"(?<=.)/amp/?$")
 
 
@@ -97,7 +98,8 @@ def _index(path: str) -> str:
 
 
 def _slash(path: str) -> str:
-    return path.rstrip("/") or "/"
+    """One slash, the end of a folder's name: ``/a//`` is no spelling of ``/a``."""
+    return path[:-1] if path.endswith("/") and path[-2:-1] not in {"", "/"} else path
 
 
 # -------------------------------------------------------------------------------------------------------------- query
@@ -127,20 +129,28 @@ _PCTU = re.compile("(?:%u[0-9A-Fa-f]{4})+")
 
 
 def pctu(text: str) -> str:
-    """Non-standard ``%u011f`` escapes (UTF-16 code units, from JavaScript's ``escape``) as UTF-8 escapes."""
+    """Non-standard ``%u011f`` escapes (UTF-16 code units, from JavaScript's ``escape``) as UTF-8 escapes.
+
+    Half a surrogate pair stands for no character and stays as it is.
+    """
 
     def replace(found: re.Match[str]) -> str:
-        units = bytes.fromhex(found[0].replace("%u", ""))
-        octets = units.decode("utf-16-be", "replace").encode()
-        return "".join(f"%{octet:02X}" for octet in octets)
+        made, start = [], 0
+        for char in bytes.fromhex(found[0].replace("%u", "")).decode("utf-16-be", "surrogatepass"):
+            end = start + (12 if char > "\uffff" else 6)
+            lone = "\ud800" <= char <= "\udfff"
+            made.append(found[0][start:end] if lone else "".join(f"%{octet:02X}" for octet in char.encode()))
+            start = end
+        return "".join(made)
 
     return _PCTU.sub(replace, text)
 
 
 def unmangle(path: str, query: str) -> tuple[str, str]:
-    """``/x&a=1`` without a query was meant as ``/x?a=1``."""
-    head, mark, tail = path.partition("&")
-    return (head, tail) if mark and not query and "=" in tail else (path, query)
+    """``/x&a=1`` without a query was meant as ``/x?a=1``; ``&`` in a folder's name is data."""
+    folder, slash, name = path.rpartition("/")
+    head, mark, tail = name.partition("&")
+    return (folder + slash + head, tail) if mark and not query and "=" in tail else (path, query)
 
 
 ORIGIN: dict[str, Callable[[Origin], Origin]] = {

@@ -18,12 +18,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _GENERIC = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
 _ORIGIN = re.compile(r"([a-z]+)://([^/]*@)?(\[[^]]*\]|[^:/]*)(:[0-9]+)?")
 _ROUTES = ("/", "!")
+_REMOVED = str.maketrans("", "", "\t\n\r")  # by a browser, wherever they stand
 _EDGES = "".join(map(chr, range(0x21)))  # what a browser trims
 
 
 def whatwg(url: str) -> str | None:
     """`url` as a browser writes it, or None if it is no web address or a browser would refuse it."""
-    if not url.startswith(("http://", "https://")) and not _WEB.match(url):
+    if not url.startswith(("http://", "https://")) and not _WEB.match(url.translate(_REMOVED)):
         return None
     return _parsed(url)
 
@@ -51,29 +52,29 @@ def kept_fragment(fragment: str, mode: str) -> str:
 
 
 def generic(url: str, *, keep_fragments: bool = False) -> str:
-    """RFC 3986's safe steps only: scheme and host in lower case, dots, escapes in one spelling, no fragment."""
-    found = _GENERIC.fullmatch(url.strip(_EDGES))
+    """RFC 3986's safe steps only: scheme and host in lower case, dots, escapes in one spelling, no fragment, and no tabs and newlines."""
+    found = _GENERIC.fullmatch(url.translate(_REMOVED).strip(_EDGES))
     if not found:
         return url  # data:, about: and the like: every octet may matter
     scheme, authority, path, query, fragment = (ascii_url(part or "") for part in found.groups())
     userinfo, at, host = authority.rpartition("@")
-    path = _without_dots(normal_path(path)) if path else "/"
+    path = without_dots(normal_path(path)) if path else "/"
     result = f"{scheme.lower()}://{userinfo}{at}{host.lower()}{path}"
-    if len(query) > 1:
+    if len(query) > 1 or (query and not _WEB.match(url.translate(_REMOVED))):  # elsewhere an empty query may count
         result += normal_path(query)
     return result + normal_path(fragment) if keep_fragments else result
 
 
 def generic_host(url: str) -> str:
     """The host of a URL that is not for a browser, in lower case and without its port; ``""`` if there is none."""
-    found = _GENERIC.fullmatch(url.strip(_EDGES))
+    found = _GENERIC.fullmatch(url.translate(_REMOVED).strip(_EDGES))
     if not found:
         return ""
     host = ascii_url(found[2]).rpartition("@")[2].lower()
     return host[: host.find("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
 
 
-def _without_dots(path: str) -> str:
+def without_dots(path: str) -> str:
     """RFC 3986 5.2.4 for a path that begins with a slash."""
     segments: list[str] = []
     *inner, last = path.split("/")[1:]

@@ -78,16 +78,24 @@ class Canonicaliser:
             trace.note("path escapes", "RFC 3986 6.2.2: one spelling for each octet", raw_path, path)
         if policy.rewrites:
             path, query = _rewritten(raw_path, query, policy, trace)
-        if ";" in path or policy.on_path:
-            path = self._path(path, policy, trace)
-        if query:
-            query = self._query(query, path, policy, trace)
+        path, query = self._path_and_query(path, query, policy, trace)
+        while policy.unmangle and not query:  # what a tracker's query or a folder's index page hid from the fold
+            before = path
+            path, query = unmangle(path, query)
+            if path == before:
+                break
+            path, query = self._path_and_query(path, query, policy, trace)
         result = f"{view.origin}{path}?{query}" if query else view.origin + path
         if fragment is not None:
             result += parse.kept_fragment(fragment, "keep" if keep_fragments else policy.fragment)
             if trace is not None:
                 trace.note("fragment", "not sent to the server", fragment, result.partition("#")[2])
         return result
+
+    def _path_and_query(self, path: str, query: str, policy: Policy, trace: Trace | None) -> tuple[str, str]:
+        if ";" in path or policy.on_path:
+            path = self._path(path, policy, trace)
+        return path, self._query(query, path, policy, trace) if query else ""
 
     def host(self, url: str) -> str:
         """The host whose queue and pace `url` belongs to: lower case, punycode, no port; empty if there is none."""
@@ -231,6 +239,8 @@ def _rewritten(path: str, query: str, policy: Policy, trace: Trace | None) -> tu
     if policy.pctu:
         path, query = pctu(path), pctu(query)
     path = normal_path(path)
+    if policy.pctu and "/." in path:
+        path = parse.without_dots(path)  # %u002E is a dot
     if policy.unmangle:
         path, query = unmangle(path, query)
     if trace is not None:

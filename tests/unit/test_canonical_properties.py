@@ -69,12 +69,34 @@ def test_order_of_one_keys_values_is_kept(values: list[str]) -> None:
     assert canonical_url(f"http://example.com/?z=1&{query}").partition("?")[2] == f"{query}&z=1"
 
 
-@given(st.sets(st.sampled_from(FOLDS)), st.sets(st.sampled_from(group_names())), st.text(URL_CHARACTERS))
-@example({"amp", "index", "slash", "slashes"}, set(), "//amp/index.html//amp/?amp=1")
-@example({"case", "pctu"}, set(), "/%U00E9%u00e9%")
-def test_options_are_idempotent_and_never_raise(fold: set[str], groups: set[str], rest: str) -> None:
+FOLDED_HOSTS = st.lists(st.sampled_from(["www", "m", "mobile", "amp", "a", "en", ""]), max_size=5).map(".".join)
+FOLDED_PATHS = st.lists(
+    st.sampled_from(["/", "x", "&a=1", "&utm_source=1", "?", "amp", "/amp", ".amp", ".html", ".", "index.html", "%ud83d",
+                     "%ude00", "%u0026", "%u002e", ";sid=9682993c8daa2c5497996114facdc805", "/(S(4hqa0555fwsecu455xqckv45))"]),
+    max_size=10,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(
+    st.sets(st.sampled_from(FOLDS)),
+    st.sets(st.sampled_from(group_names())),
+    FOLDED_HOSTS,
+    st.sampled_from(["", ".", ".."]),
+    st.one_of(st.text(URL_CHARACTERS), FOLDED_PATHS),
+)
+@example({"amp", "index", "slash", "slashes"}, set(), "", "", "//amp/index.html//amp/?amp=1")
+@example({"case", "pctu"}, set(), "", "", "/%U00E9%u00e9%")
+@example({"unmangle"}, set(), "", "", "x&a=1?utm_source=1")
+@example({"unmangle", "index", "slash"}, set(), "", "", "x&a=1/index.html")
+@example({"amp"}, set(), "", "", "...amp")
+@example({"pctu"}, set(), "", "", "x/%u002e%u002e/y")
+@example({"hostdot", "www", "mobile", "amp"}, set(), "www.m.www.amp", ".", "")
+def test_options_are_idempotent_and_never_raise(
+    fold: set[str], groups: set[str], labels: str, dots: str, rest: str
+) -> None:
     canonicaliser = with_rule(fold=sorted(fold), groups=sorted(groups))
-    canonical = canonicaliser.canonical("http://www.m.amp.a.example./" + rest)
+    canonical = canonicaliser.canonical(f"http://{labels}.example{dots}/{rest}")
     assert canonicaliser.canonical(canonical) == canonical
 
 

@@ -133,8 +133,9 @@ def test_crawler_commons_587_ipv6_host() -> None:
 
 
 def test_stormcrawler_1059_ampersand_in_a_parent_path() -> None:
-    url = "http://example.com/s&utax/NEWSfy18.pdf"
-    assert canonical_url(url) == url
+    for url in ("http://example.com/s&utax/NEWSfy18.pdf", "http://example.com/s&u=tax/NEWSfy18.pdf"):
+        assert canonical_url(url) == url
+        assert with_rule(fold=["unmangle"]).canonical(url) == url
 
 
 @pytest.mark.parametrize(

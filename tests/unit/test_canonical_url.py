@@ -68,6 +68,11 @@ CASES = [
     ("sftp://UsEr@HOST.example/%7ea%2fB?b=1&a=2#f", "sftp://UsEr@host.example/~a%2FB?b=1&a=2"),
     ("data:text/plain,a%20b#c", "data:text/plain,a%20b#c"),
     ("http://a..b:99999/%7e?", "http://a..b:99999/~"),
+    ("h\tt\nt\rp://h\to\ns\rt:9\t0\n0\r0/p\ta\nt\rh?q\tu\ne\rry#f", "http://host:9000/path?query"),
+    ("ht\ntp://a..b:99999/\t%7e", "http://a..b:99999/~"),
+    ("f\too://h/a\n/b", "foo://h/a/b"),
+    ("foo://h/a?", None),
+    ("foo://h/a", None),
     ("http://web.example/save/http://x.example/?utm_source=a&b=1", None),
     ("http://proxy.example/?https://x.example/?utm_source=a&b=1", None),
 ]
@@ -92,6 +97,7 @@ def test_fragments_are_kept_on_request() -> None:
         ("http://0x7f.1/", "127.0.0.1"),
         ("sftp://u@HOST.example:22/x", "host.example"),
         ("data:,x", ""),
+        ("f\too://h\n/a", "h"),
         ("http://a..b:99999/", "a..b"),
     ],
 )
