@@ -150,7 +150,8 @@ def unmangle(path: str, query: str) -> tuple[str, str]:
     """``/x&a=1`` without a query was meant as ``/x?a=1``; ``&`` in a folder's name is data."""
     folder, slash, name = path.rpartition("/")
     head, mark, tail = name.partition("&")
-    return (folder + slash + head, tail) if mark and not query and "=" in tail else (path, query)
+    meant = mark and not query and "=" in tail and head not in {".", ".."}  # a dot segment alone would go
+    return (folder + slash + head, tail) if meant else (path, query)
 
 
 ORIGIN: dict[str, Callable[[Origin], Origin]] = {

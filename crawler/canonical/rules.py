@@ -28,6 +28,16 @@ _KEYS = (
 )  # fmt: skip
 _ORDERS = ("sort", "keep")
 _FRAGMENTS = ("drop", "keep", "route")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _problem(name: str, value: object, remedy: str) -> ConfigError:
+    """The error in one line, whatever is quoted in it."""
+    return ConfigError(_one_line(name), _one_line(str(value)), _one_line(remedy))
+
+
+def _one_line(text: str) -> str:
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 class _Table:
@@ -36,7 +46,7 @@ class _Table:
     def __init__(self, source: str, number: int, table: Any) -> None:
         self.label = f"{source}: site {number}"
         if not isinstance(table, dict):
-            raise ConfigError(self.label, repr(table), "must be a table of keys")
+            raise _problem(self.label, repr(table), "must be a table of keys")
         self.table = table
         hosts = table.get("hosts")
         if isinstance(hosts, list) and hosts and isinstance(hosts[0], str):
@@ -46,14 +56,14 @@ class _Table:
                 raise self.error(key, table[key], f"unknown key; use one of {', '.join(_KEYS)}")
 
     def error(self, key: str, value: object, remedy: str) -> ConfigError:
-        return ConfigError(f"{self.label}: {key}", value, remedy)
+        return _problem(f"{self.label}: {key}", value, remedy)
 
     def text(self, key: str, choices: Iterable[str] = ()) -> str:
         value = self.table.get(key, "")
         if not isinstance(value, str):
             raise self.error(key, repr(value), "must be text")
-        if choices and value and value not in choices:
-            raise self.error(key, value, f"must be one of {', '.join(choices)}")
+        if choices and key in self.table and value not in choices:
+            raise self.error(key, value or "''", f"must be one of {', '.join(choices)}")
         return value
 
     def words(self, key: str, choices: Iterable[str] = (), clean: Callable[[str], str] = str) -> tuple[str, ...]:
@@ -87,10 +97,10 @@ def sites(data: dict[str, Any], source: str) -> list[Site]:
     """The rules in `data` (``{"site": [{...}, ...]}``); `source` is what messages call it. Raises ConfigError."""
     for key, value in data.items():
         if key != "site":
-            raise ConfigError(f"{source}: {key}", repr(value), "unknown key; rules are [[site]] tables")
+            raise _problem(f"{source}: {key}", repr(value), "unknown key; rules are [[site]] tables")
     tables = data.get("site", [])
     if not isinstance(tables, list):
-        raise ConfigError(f"{source}: site", repr(tables), "must be an array of tables: write [[site]]")
+        raise _problem(f"{source}: site", repr(tables), "must be an array of tables: write [[site]]")
     return [_site(_Table(source, number, table)) for number, table in enumerate(tables, 1)]
 
 
@@ -134,8 +144,9 @@ def _check(table: _Table, site: Site) -> None:
     for pair in site.same:
         if not any(_governs(site, url) for url in pair):
             raise table.error("same", " ".join(pair), "the rule holds for neither URL (see hosts and path)")
-    if not any(_governs(site, url) for pair in site.different for url in pair):
-        raise table.error("different", " ".join(site.different[0]), "the rule holds for none of these URLs: no proof")
+    if not any(all(_governs(site, url) for url in pair) for pair in site.different):
+        remedy = "the rule holds for both URLs of no pair (see hosts and path): no proof"
+        raise table.error("different", " ".join(site.different[0]), remedy)
 
 
 def _governs(site: Site, url: str) -> bool:
@@ -171,6 +182,8 @@ def _substitutions(table: _Table) -> tuple[tuple[re.Pattern[str], str], ...]:
             raise table.error("path_sub", repr(item), 'must be { re = "…", to = "…" }')
         if set(item["to"]) & set("?# "):
             raise table.error("path_sub", repr(item["to"]), "must stay a path: no ?, # or space")
+        if not item["to"].isprintable():
+            raise table.error("path_sub", repr(item["to"]), "must stay a path: no control characters")
         pattern = table.regex("path_sub", item["re"])
         try:
             pattern.sub(item["to"], "/")
@@ -186,18 +199,20 @@ def parse_text(text: str, source: str) -> list[Site]:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(source, "not TOML", str(error)) from None
+        raise _problem(source, "not TOML", str(error)) from None
+    except RecursionError:
+        raise _problem(source, "not TOML", "values are nested too deeply") from None
     return sites(data, source)
 
 
 def read(path: Path, named_by: str = "CANONICAL_RULES") -> list[Site]:
     """The rules in the TOML file at `path`; `named_by` is the setting or flag that named it. Raises ConfigError."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")  # a byte order mark is none of the rules
     except OSError as error:
-        raise ConfigError(named_by, path, f"cannot be read: {error.strerror}") from None
+        raise _problem(named_by, path, f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(named_by, path, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise _problem(named_by, path, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
     return parse_text(text, _short(path))
 
 
@@ -217,5 +232,5 @@ def failures(canonicaliser: Canonicaliser, rules: Iterable[Site]) -> list[Config
                 one, two = canonicaliser.canonical(first), canonicaliser.canonical(second)
                 if (one == two) != (key == "same"):
                     outcome = f"both become {one}" if one == two else f"stay apart as {one} and {two}"
-                    found.append(ConfigError(f"{site.label}: {key} {number}", f"{first} {second}", f"they {outcome}"))
+                    found.append(_problem(f"{site.label}: {key} {number}", f"{first} {second}", f"they {outcome}"))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import re
 import sys
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from crawler.canonical.url import Canonicaliser
 
 _USAGE = "scrapy canonical URL..., or URLs on standard input, one per line"
+_FLAGS = ("--explain", "--json", "--check", "--audit", "--suggest", "--rules", "--spider")
 
 
 class Command(ScrapyCommand):
@@ -61,6 +63,7 @@ class Command(ScrapyCommand):
         from crawler.canonical import findings, rules, sources
 
         assert self.settings is not None
+        _refuse_unknown_flags(args)
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         extra = [Path(path) for path in opts.rules]
@@ -115,6 +118,15 @@ class Command(ScrapyCommand):
         if not found:
             print(f"# Nothing was tried for {spider.name} yet: crawl with -s CANONICAL_AUDIT=0.01", file=sys.stderr)
         return found
+
+
+def _refuse_unknown_flags(args: list[str]) -> None:
+    """Scrapy hands on what it does not know; no URL begins with a dash."""
+    for word in args:
+        if word.startswith("-"):
+            near = difflib.get_close_matches(word.partition("=")[0], _FLAGS, 1)
+            remedy = f"did you mean {near[0]}?" if near else f"use one of {', '.join(_FLAGS)}"
+            raise ConfigError("flag", word, f"unknown; {remedy}")
 
 
 def _urls(args: list[str]) -> Iterable[str]:

@@ -75,6 +75,8 @@ def test_the_environment_adds_rules_and_groups(tmp_path: Path) -> None:
         (["http://a.example/"], {"CANONICAL_GROUPS": "x"}, "CANONICAL_GROUPS=x: must be one of affiliate, cachebuster"),
         (["--audit", "nobody"], {}, "spider=nobody: no such spider"),
         (["--spider", "nobody", "http://a.example/"], {}, "spider=nobody: no such spider"),
+        (["--chek"], {}, "flag=--chek: unknown; did you mean --check?"),
+        (["http://a.example/", "-x"], {}, "flag=-x: unknown; use one of --explain, --json, --check"),
         (["--suggest", "quotes"], {"REDIS_URL": "http://x"}, "REDIS_URL=http://x: "),
     ],
 )
@@ -82,7 +84,7 @@ def test_bad_input_is_one_line(args: list[str], env: dict[str, str], line: str) 
     done = run_scrapy(["canonical", *args], env)
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert done.returncode != 0
+    assert done.returncode == 2
 
 
 def test_a_crawl_with_a_bad_rule_does_not_start(tmp_path: Path, redis_url: str) -> None:

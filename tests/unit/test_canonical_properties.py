@@ -90,6 +90,7 @@ FOLDED_PATHS = st.lists(
 @example({"unmangle"}, set(), "", "", "x&a=1?utm_source=1")
 @example({"unmangle", "index", "slash"}, set(), "", "", "x&a=1/index.html")
 @example({"amp"}, set(), "", "", "...amp")
+@example({"unmangle"}, set(), "", "", "..&a=1")
 @example({"pctu"}, set(), "", "", "x/%u002e%u002e/y")
 @example({"hostdot", "www", "mobile", "amp"}, set(), "www.m.www.amp", ".", "")
 def test_options_are_idempotent_and_never_raise(

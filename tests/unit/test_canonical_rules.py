@@ -158,7 +158,8 @@ def test_rules_are_layers_and_the_particular_wins() -> None:
 def test_host_follows_the_rules() -> None:
     made = canonicaliser({"hosts": ["a.example"], "fold": ["www", "hostdot"]})
     assert made.host("http://www.a.example.:81/x") == "a.example"
-    made = canonicaliser({"hosts": ["*", "a.example"], "path": "/1", "host": "b.example"})
+    different = [["http://a.example/1", "http://a.example/1/2"]]
+    made = canonicaliser({"hosts": ["*", "a.example"], "path": "/1", "host": "b.example", "different": different})
     assert made.host("http://a.example/1?x#y") == "b.example"
     assert made.host("http://a.example/2") == "a.example"
 
@@ -186,7 +187,20 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"host": "*"}, "host=*: must be one host name"),
     ({"different": []}, "different=[]: give at least one pair of URLs that must stay apart"),
     ({"different": [["http://a.example/"]]}, "different=['http://a.example/']: must be a pair of URLs"),
-    ({"different": [["http://b.example/1", "http://b.example/2"]]}, "the rule holds for none of these URLs"),
+    ({"different": [["http://b.example/1", "http://b.example/2"]]}, "the rule holds for both URLs of no pair"),
+    (
+        {"different": [["http://a.example/1", "http://b.example/1"]]},
+        "different=http://a.example/1 http://b.example/1: "
+        "the rule holds for both URLs of no pair (see hosts and path): no proof",
+    ),
+    ({"path": "/p", "different": [["http://a.example/p", "http://a.example/q"]]}, "both URLs of no pair"),
+    ({"order": ""}, "order='': must be one of sort, keep"),
+    ({"path_sub": [{"re": "a", "to": "\n"}]}, r"path_sub='\n': must stay a path: no control characters"),
+    ({"path_sub": [{"re": "a", "to": "\x85"}]}, r"path_sub='\x85': must stay a path: no control characters"),
+    ({"fold": ["a\nb"]}, r"fold=a\nb: must be one of "),
+    ({"path_re": "(\n"}, r"path_re=(\n: is no regular expression"),
+    ({"bad\nkey": 1}, r"bad\nkey=1: unknown key"),
+    ({"different": [["http://b.example/\n1", "http://b.example/2"]]}, r"different=http://b.example/\n1 http"),
     ({"same": [["http://b.example/1", "http://b.example/1"]]}, "the rule holds for neither URL (see hosts and path)"),
 ]
 
@@ -199,7 +213,7 @@ def test_a_mistake_is_one_clear_line(keys: dict[str, Any], line: str) -> None:
     text = str(caught.value)
     assert text.startswith("my.toml: site 2")
     assert line in text
-    assert "\n" not in text
+    assert len(text.splitlines()) == 1
 
 
 def load(tmp_path: Path, text: str, **settings: Any) -> sources.RuleSet:
@@ -231,12 +245,20 @@ def test_an_example_that_fails_stops_the_start(tmp_path: Path) -> None:
         ("[[site]\n", "my.toml=not TOML: "),
         ("[site]\nhosts = ['a']\n", "my.toml: site={'hosts': ['a']}: must be an array of tables: write [[site]]"),
         ("[[sites]]\n", "my.toml: sites="),
+        ("x = " + "[" * 100_000, "my.toml=not TOML: values are nested too deeply"),
+        ("'a\\nb' = 1\n\"c\\nd\" = 1", "my.toml: a\\nb=1: unknown key"),
+        ("\"c\\nd\" = 1", "my.toml: c\\nd=1: unknown key"),
     ],
 )
 def test_a_file_that_is_no_rule_file(tmp_path: Path, text: str, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text)
     assert line in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
+    assert load(tmp_path, "\ufeff" + RULE + APART).checked().canonical("http://a.example/?x=1") == "http://a.example/"
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
@@ -286,6 +308,13 @@ def test_the_shipped_rules_hold_and_each_proves_itself() -> None:
     assert len(made.sites) >= 5
     assert all(site.same and site.different for site in made.sites)
     assert all(host.endswith(".test") for site in made.sites for host in site.hosts), "no real host by default"
+
+
+def test_the_shipped_shop_rule_leaves_the_list_alone() -> None:
+    made = sources.load(Settings()).checked()
+    assert made.canonical("https://shop.test/product/?id=1&x=2") == "https://shop.test/product/?id=1"
+    for path in ("products", "product-list"):
+        assert made.canonical(f"https://shop.test/{path}?page=2") == f"https://shop.test/{path}?page=2"
 
 
 def test_the_version_follows_what_can_change_a_key(tmp_path: Path) -> None:
