@@ -34,7 +34,7 @@ class StartClaim:
         self._worker.start_wish = "want"
         while not self._over():
             reply = self._worker.reply
-            if reply is not None and reply.start in ("yours", "done"):
+            if reply is not None and reply.start in ("yours", "done", "failed"):
                 self._worker.start_wish = "hold" if reply.start == "yours" else ""
                 self._from = self._worker.outbox.tail
                 return reply.start == "yours"
@@ -52,10 +52,13 @@ class StartClaim:
         """The request comes from ``start()`` itself, not from a redirect or retry that inherited its meta."""
         self._worker.admissions.note_start_request(request)
 
-    def done(self) -> None:
-        """``start()`` is exhausted: to be told once all that it made is safe, requests that only run here included."""
+    def done(self, failed: bool = False) -> None:
+        """``start()`` is exhausted: to be told once all that it made is safe, requests that only run here included.
+
+        `failed`: it raised. This crawl goes on with what it made; the next worker that joins executes it again.
+        """
         self._worker.start_span = Span(self._from, self._worker.outbox.tail)
-        self._worker.start_wish = "done"
+        self._worker.start_wish = "failed" if failed else "done"
         self._kick()
 
     async def _next_reply(self) -> None:

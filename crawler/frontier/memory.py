@@ -27,8 +27,8 @@ local function dedup_close() end
 class Memory:
     """``DUPEFILTER_CLASS`` of a crawler; `base` is that of the dupefilter's keys."""
 
-    def __init__(self, crawler: Crawler, base: str) -> None:
-        self._crawler, self._base = crawler, base
+    def __init__(self, crawler: Crawler, base: str, shared: bool = False) -> None:
+        self._crawler, self._base, self._shared = crawler, base, shared
         self._dupefilter: Any = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
         self._in_lua = hasattr(self._dupefilter, "admission")
 
@@ -40,12 +40,19 @@ class Memory:
         if hasattr(self._dupefilter, "open"):
             self._dupefilter.open()
         logger.warning(
-            "%s answers in Python, one request at a time, before the frontier queues: it may block, and what it "
-            "has seen is lost if this worker dies before it is queued", self._crawler.settings["DUPEFILTER_CLASS"],
+            "%s answers in Python, one request at a time, before the frontier queues: it may block, what it has seen "
+            "is lost if this worker dies before it is queued, and a filter that lives in one process lets every worker "
+            "fetch every page", self._crawler.settings["DUPEFILTER_CLASS"],
         )  # fmt: skip
 
     async def clear(self) -> None:
-        """Forgets everything, if the dupefilter can."""
+        """Forgets everything, if the dupefilter can and no other spider shares it."""
+        if self._shared:
+            logger.warning(
+                "What was seen is kept: DEDUP_SCOPE=%s shares it with other spiders (scrapy dedup clear empties it)",
+                self._crawler.settings["DEDUP_SCOPE"],
+            )
+            return
         await self._beside_reactor("clear")
 
     def close(self, reason: str) -> None:

@@ -71,7 +71,7 @@ class Runs:
         if await self._retire(self._client, [self._base], [self._worker, run.number, "0"]):
             await clear()
             await self._retire(self._client, [self._base], [self._worker, run.number, "1"])
-            logger.info("Run %s is finished: its memory of what was seen is freed (SCHEDULER_PERSIST=0)", run.name)
+            logger.info("Run %s is finished: what it kept is freed (SCHEDULER_PERSIST=0)", run.name)
 
     def _tell(self, what: str, name: str, queued: str, leased: str, before: str, empty: bool) -> None:
         if what == "finished":

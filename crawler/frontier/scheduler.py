@@ -93,8 +93,9 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close(reason))
 
     def has_pending_requests(self) -> bool:
-        """True until the crawl is over everywhere, whatever this worker holds."""
-        return not self._over
+        """True until the crawl is over everywhere, whatever this worker holds, and nothing came up since."""
+        worker = self.worker
+        return not self._over or (self._ending is None and worker is not None and bool(worker.outbox or worker.locals))
 
     def enqueue_request(self, request: Request) -> bool:
         """False for a trap, or what is known here to be seen; else True, and a later verdict "seen" is signalled."""
@@ -115,7 +116,7 @@ class Scheduler(BaseScheduler):
         await asyncio.to_thread(connection.check, settings)
         self._keys = keys = Keys.from_settings(settings, spider.name)
         self.client = connection.async_client(settings)
-        self._memory = Memory(self.crawler, keys.dedup)
+        self._memory = Memory(self.crawler, keys.dedup, shared=bool(keys.scope))
         try:
             self._run = await self._join(keys)
             if self._run.finished:

@@ -48,6 +48,6 @@ class StartOnce:
                 if not await claim.may_continue():
                     return
         except Exception:
-            claim.done()  # the error is Scrapy's to report; running it again would only fail again
+            claim.done(failed=True)  # the error is Scrapy's to report
             raise
         claim.done()

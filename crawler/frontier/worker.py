@@ -37,6 +37,7 @@ SEED = b"seed:"  # a payload that is a seed, as it stood in the seed key
 _BATCH = 256  # admissions per exchange: bounds the time the server is held
 _SEEDS_AHEAD = 1000  # seeds are taken while fewer requests than this are queued
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
+_START_OVER = ("done", "failed")
 _AHEAD = 0.05  # seconds before a host is due that it is asked for
 
 
@@ -195,7 +196,7 @@ class Worker:
             bye=self.leaving, acks=self.ledger.acks(self.outbox, len(batch)), gives=self.ledger.gives(),
             held=len(self.ledger),
         )  # fmt: skip
-        if message.acks or self.start_wish == "done":
+        if message.acks or self.start_wish in _START_OVER:
             flush_feeds()  # an item must not be lost when its page is done
         if self._clock() - self._renewed > self._policy.lease / 3000:
             leaving = {ack[0] for ack in message.acks}.union(message.gives)
@@ -212,8 +213,8 @@ class Worker:
         return message
 
     def _start_message(self, batch: int) -> str:
-        """Says "done" only together with (or after) the last that ``start()`` made."""
-        if self.start_wish == "done" and self.outbox.needs(self.start_span, batch) is None:
+        """Says that ``start()`` is over only together with (or after) the last that it made."""
+        if self.start_wish in _START_OVER and self.outbox.needs(self.start_span, batch) is None:
             return "hold"
         return self.start_wish
 
@@ -242,7 +243,7 @@ class Worker:
             self.ledger.give(self.inbox.clear())
         self._rich = bool(message.want) and len(reply.leases) >= message.want
         self.reply = reply
-        if reply.start == "done":
+        if reply.start in _START_OVER:
             self.start_wish = ""
         self.on_reply()
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
@@ -45,6 +48,44 @@ class LongStart(_OfSite):
             await asyncio.sleep(0.02)
             yield Request(page["url"])
         self.logger.info("start() ends")
+
+
+class IdleBatches(_OfSite):
+    """Asks for another page each time the crawl has nothing left to do, five times."""
+
+    name = "idle_batches"
+    batches = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.next_batch, signal=signals.spider_idle)
+        return spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.first)
+
+    def next_batch(self) -> None:
+        self.batches += 1
+        if self.batches <= 5:
+            self.crawler.engine.crawl(Request(f"{self.first}?batch={self.batches}", dont_filter=True))
+            raise DontCloseSpider
+
+
+class BrokenStart(_OfSite):
+    """Ten requests, and half-way an error as long as the file named `broken` exists; the tenth page is slow to come."""
+
+    name = "broken_start"
+
+    def __init__(self, start: str, broken: str, **arguments: str) -> None:
+        super().__init__(start, **arguments)
+        self.broken = Path(broken)
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number in range(10):
+            if number == 5 and self.broken.exists():
+                raise OSError("the list of pages is not to be had")
+            yield Request(f"{self.first}?n={number}")
 
 
 class Private(_OfSite):

@@ -13,9 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import redis as redis_py
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
+from crawler.keys import Keys
 from crawler.spiders.site import SiteSpider
 from tests.e2e.crew import Crew
 from tests.site import Site
@@ -231,14 +233,17 @@ def links_offered(site: Site) -> int:
 
 
 def test_prometheus_adds_up_to_what_the_site_counted(
-    site: Sites, redis_url: str, tmp_path: Path, prometheus: Callable[[Path], Prometheus]
+    site: Sites, redis_url: str, redis: redis_py.Redis, tmp_path: Path, prometheus: Callable[[Path], Prometheus]
 ) -> None:
     """Three workers, a real Prometheus, sums over the workers in PromQL: equal to the site's own books, to the page."""
     books = site(pages=300, easy=True, latency=0.05, robots=0)
     crew = Watched(books, redis_url, tmp_path, FRONTIER_RUN="sums")
     server = prometheus(crew.sd_file)
+    meta = Keys("crawler", "site").frontier + ":meta"
+    redis.hset(meta, "paused", "1")  # nobody begins before everybody is seen, however slowly one of them starts
     crew.start("w1", "w2", "w3")
     wait_for(lambda: server.value('sum(up{job="crawler"})') == 3, "Prometheus sees 3 workers", 60, every=0.2)
+    redis.hdel(meta, "paused")
     crew.finish(90)
     report = books.report()
     assert report.missed == []

@@ -236,13 +236,13 @@ end
 
 -- ---------------------------------------------------------------- 7 start(): one worker at a time
 local start_state = meta.start or ''
-if start_state ~= 'done' and msg.start ~= '' then
+if start_state ~= 'done' and start_state ~= 'failed' and msg.start ~= '' then
   local other = meta.start_owner and meta.start_owner ~= worker and tonumber(meta.start_until) > now
   if other then
     start_state = 'other'
-  elseif msg.start == 'done' and meta.start_owner == worker and not first_full then
-    redis.call('HSET', meta_key, 'start', 'done')
-    start_state = 'done'
+  elseif (msg.start == 'done' or msg.start == 'failed') and meta.start_owner == worker and not first_full then
+    redis.call('HSET', meta_key, 'start', msg.start)
+    start_state = msg.start
   elseif msg.start == 'hold' and meta.start_owner ~= worker then
     start_state = 'other'
   else
@@ -286,7 +286,7 @@ local held = redis.call('HLEN', requests_key)
 local worked = pushed > 0 or #leases > 0 or #msg.acks > 0
 local last_work = worked and now or tonumber(meta.last_work or now)
 if state == 'finished' and (pushed > 0 or #leases > 0) then state = 'running' end
-if state == 'running' and start_state == 'done' and held == 0 and not somebody_busy() and seeds_waiting() == 0
+if state == 'running' and (start_state == 'done' or start_state == 'failed') and held == 0 and not somebody_busy() and seeds_waiting() == 0
     and (not msg.fed or (msg.idle > 0 and now - last_work >= msg.idle)) then
   state = 'finished'
   redis.call('HSET', base .. ':runs', meta.name, now)

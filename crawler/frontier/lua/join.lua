@@ -25,6 +25,7 @@ if meta.versions and meta.versions ~= versions then return answer('versions') en
 local unfinished = meta.state == 'running' or meta.state == 'full'
 if unfinished and (pinned == '' or pinned == meta.name) then
   redis.call('HSET', meta_key, 'state', 'running')
+  if meta.start == 'failed' then redis.call('HDEL', meta_key, 'start', 'start_owner', 'start_until') end  -- again
   redis.call('HDEL', meta_key, 'full')
   return answer('joined')
 end

@@ -1,0 +1,51 @@
+"""Where requests come from besides pages: start(), idle handlers, and what happens when those fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.e2e.crew import TEST_SPIDERS, Crew
+from tests.site import Site
+from tests.support.project import project_env, run_scrapy
+
+
+def test_an_idle_handler_gets_its_turn_after_each_batch(
+    site: Callable[..., Site], redis_url: str, tmp_path: Path
+) -> None:
+    pages = site(pages=2, easy=True)
+    crew = Crew(pages, redis_url, tmp_path, spider="idle_batches")
+    crew.start("w")
+    crew.finish()
+    report = pages.report()
+    assert (len(report.fetches), report.count("unknown")) == (1, 5)  # the start page and five batches
+
+
+def test_a_start_that_failed_runs_again_when_a_worker_joins(
+    site: Callable[..., Site], redis_url: str, tmp_path: Path
+) -> None:
+    pages, broken = site(pages=2, easy=True), tmp_path / "broken"
+    broken.touch()
+    env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", CONCURRENT_REQUESTS_PER_DOMAIN="8")
+    arguments = ["-a", f"start={pages.start}", "-a", f"broken={broken}", "-s", f"SPIDER_MODULES={TEST_SPIDERS}"]
+    stopped = run_scrapy(["crawl", "broken_start", *arguments, "-s", "CLOSESPIDER_PAGECOUNT=1"], env)
+    assert "the list of pages is not to be had" in stopped.stderr
+    broken.unlink()
+    resumed = run_scrapy(["crawl", "broken_start", *arguments], env)
+    assert resumed.returncode == 0, resumed.stderr
+    assert pages.report().count("unknown") == 10
+
+
+def test_a_finished_run_does_not_empty_what_other_spiders_share(
+    site: Callable[..., Site], redis_url: str, tmp_path: Path
+) -> None:
+    pages = site(pages=10, easy=True)
+    env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", DEDUP_SCOPE="all", SCHEDULER_PERSIST="0")
+    crawl = ["crawl", "site", "-a", f"start={pages.start}"]
+    first = run_scrapy(crawl, env)
+    assert "What was seen is kept: DEDUP_SCOPE=all shares it" in first.stderr
+    again = run_scrapy(crawl, env)
+    assert again.returncode == 0, again.stderr
+    times = pages.report().times
+    assert times[0] == 2  # a start request
+    assert {times[page] for page in range(1, 10)} == {1}
