@@ -15,7 +15,7 @@ from crawler.canonical.keys import request_key, visit_key
 from crawler.canonical.trackers import Entry, builtin
 
 VERSION = "1"
-TRACKERS = "e1164d213a75f995"
+TRACKERS = "209e05aca54b1b67"
 URLS = [
     ("http://example.com/", "http://example.com/", "016a23fed5835900608a75686138ec93604596b8"),
     (
