@@ -14,7 +14,7 @@ class HostNews:
 
     def __init__(self, delay: float, delays: dict[str, float], clock: Callable[[], float]) -> None:
         self._default, self._delays, self._clock = delay, dict(delays), clock
-        self._failing: set[str] = set()
+        self._failing: dict[str, int] = {}  # host → failures in a row, as this worker saw them
         self._message = Message("", 0, "")
 
     def delay(self, host: str) -> float:
@@ -41,16 +41,17 @@ class HostNews:
         if seconds or host in self._delays:
             self._message.crawl_delays.append((host, round(1000 * seconds)))
 
-    def failed(self, host: str, started_at: float, retry_after: float = 0.0) -> None:
-        """A request of a host failed, or the host asked to be left alone for `retry_after`."""
-        self._failing.add(host)
+    def failed(self, host: str, started_at: float, retry_after: float = 0.0) -> int:
+        """A request of a host failed, or it asked to be left alone for `retry_after`; how many did so in a row."""
+        self._failing[host] = self._failing.get(host, 0) + 1
         ago = max(0, round(1000 * (self._clock() - started_at)))
         self._message.health.append((host, 0, ago, round(1000 * retry_after)))
+        return self._failing[host]
 
     def fine(self, host: str) -> None:
         """A request of a host went well; worth telling only after a failure."""
         if host in self._failing:
-            self._failing.discard(host)
+            del self._failing[host]
             self._message.health.append((host, 1, 0, 0))
 
     def drain(self, message: Message) -> None:

@@ -37,6 +37,7 @@ SEED = b"seed:"  # a payload that is a seed, as it stood in the seed key
 _BATCH = 256  # admissions per exchange: bounds the time the server is held
 _SEEDS_AHEAD = 1000  # seeds are taken while fewer requests than this are queued
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
+_TELLING = 5  # failures of a host in a row that are worth a line in the log
 _START_OVER = ("done", "failed")
 _AHEAD = 0.05  # seconds before a host is due that it is asked for
 
@@ -162,7 +163,12 @@ class Worker:
         held = self.ledger.by_request(request)
         if held is None or held.reached_at is None:
             return
-        self.hosts.failed(held.lease.host, held.reached_at, retry_after)
+        if self.hosts.failed(held.lease.host, held.reached_at, retry_after) == _TELLING:
+            logger.warning(
+                "%s does not answer or asks to be left alone, %d times in a row: it is asked less and less often, "
+                "every %g s at last (FRONTIER_BACKOFF_MAX); `scrapy frontier host` can block it",
+                held.lease.host, _TELLING, self._policy.backoff_max / 1000,
+            )  # fmt: skip
         self.ledger.give(self.inbox.remove(held.lease.host))
         self.kick()
 

@@ -387,6 +387,15 @@ class TestRuns:
         shard.say("one", bye=True)
         assert shard.say("two", start="want").start == "yours"
 
+    def test_a_start_that_failed_is_over_but_runs_again_when_somebody_joins(self, shard: Shard) -> None:
+        shard.put("a")
+        assert shard.say(start="want").start == "yours"
+        assert shard.say(start="failed").start == "failed"
+        assert shard.say("two", start="want").start == "failed"  # it was there already
+        assert shard.join("three")[0] == "joined"
+        assert shard.say("three", start="want").start == "yours"
+        assert finish(shard, "three") == "finished"
+
     def test_a_run_ends_when_nothing_is_left_anywhere(self, shard: Shard, redis: Redis) -> None:
         shard.put("a")
         shard.say(start="want")

@@ -39,11 +39,18 @@ def test_a_success_is_told_only_after_a_failure() -> None:
     hosts = news()
     hosts.fine("a")
     assert told(hosts).health == []
-    hosts.failed("a", started_at=98.5, retry_after=3)
+    assert hosts.failed("a", started_at=98.5, retry_after=3) == 1
     hosts.fine("a")
     hosts.fine("a")
     assert told(hosts).health == [("a", 0, 1500, 3000), ("a", 1, 0, 0)]
     assert told(hosts).health == []
+
+
+def test_failures_in_a_row_are_counted_until_a_success() -> None:
+    hosts = news()
+    assert [hosts.failed("a", 0.0), hosts.failed("b", 0.0), hosts.failed("a", 0.0)] == [1, 1, 2]
+    hosts.fine("a")
+    assert hosts.failed("a", 0.0) == 1
 
 
 def test_a_lease_tells_the_delay_of_its_host() -> None:
