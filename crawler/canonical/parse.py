@@ -52,7 +52,9 @@ def kept_fragment(fragment: str, mode: str) -> str:
 
 
 def generic(url: str, *, keep_fragments: bool = False) -> str:
-    """RFC 3986's safe steps only: scheme and host in lower case, dots, escapes in one spelling, no fragment, and no tabs and newlines."""
+    """RFC 3986's safe steps only: scheme and host in lower case, dots, escapes in one spelling, no fragment.
+
+    Tabs and newlines go, as in a browser."""
     found = _GENERIC.fullmatch(url.translate(_REMOVED).strip(_EDGES))
     if not found:
         return url  # data:, about: and the like: every octet may matter

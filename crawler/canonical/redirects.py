@@ -6,12 +6,12 @@ the class keys it went through (``meta["redirect_classes"]``), and each return t
 its own (see ``CanonicalFingerprinter``). That holds for any scheduler, dupefilter and cache, since all of them only ask
 for the fingerprint, and it needs no clean-up: meta copied to other requests ends in a foreign class and is ignored.
 
-A return to a class is followed as long as its exact URL was not requested in this chain yet. An exact URL that comes again
-is a loop, left to the dupefilter as ever, unless cookies are in play: then it may have become another page. Directly it is
-followed again, by way of another class once. ``REDIRECT_MAX_TIMES`` bounds all of it.
+A return to a class is followed as long as its exact URL was not requested in this chain yet. An exact URL that comes
+again is a loop, left to the dupefilter as ever, unless cookies are in play: then it may have become another page.
+Directly it is followed again, by way of another class once. ``REDIRECT_MAX_TIMES`` bounds all of it.
 
-A retry is sent with ``dont_filter``, and its redirect would inherit that and be fetched although its page was seen. So a
-request that was not exempt at first is noted in its meta, and the redirect of its retry is filtered again.
+A retry is sent with ``dont_filter``, and its redirect would inherit that and be fetched although its page was seen. So
+a request that was not exempt at first is noted in its meta, and the redirect of its retry is filtered again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RETURNS_BY_DETOUR = 1
 
 
 class _FollowsInsideClass:
-    """What both middlewares add to Scrapy's: the chain of classes on each redirected request, and whether to filter it."""
+    """What both middlewares add to Scrapy's: the chain of classes on a redirected request, and whether to filter it."""
 
     crawler: Crawler
 

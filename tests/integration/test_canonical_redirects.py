@@ -11,12 +11,28 @@ from threading import Thread
 from urllib.parse import urlsplit
 
 import pytest
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.utils.test import get_crawler
 
+from crawler.canonical import RedirectMiddleware
 from tests.support.project import PROJECT, project_env, run_scrapy
 
 SPIDER = Path(__file__).with_name("redirect_spider.py")
 PAGES = {"/": 1, "/adds": 1, "/strips": 1, "/cookie": 1, "/detour": 1}
 LINKS = "".join(f'<a href="{path}">x</a>' for path in ("/adds", "/strips?utm_source=1", "/cookie", "/detour"))
+MOVES = {
+    "/adds": "/adds?utm_source=x",
+    "/strips?utm_source=1": "/strips",
+    "/via": "/via/2",
+    "/via/2": "/via/2?utm_source=1",
+    "/via/2?utm_source=1": "/via?utm_source=1",
+    "/own/a": "/own/a?utm_source=1",
+    "/own/a?utm_source=1": "/own/a",
+    "/loop/a": "/loop/b",
+    "/loop/b": "/loop/a",
+    "/busy/": "/busy",
+}
 
 
 class Site(ThreadingHTTPServer):
@@ -41,34 +57,22 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        path, query = urlsplit(self.path).path, urlsplit(self.path).query
+        path = urlsplit(self.path).path
         seen = "seen=1" in self.headers.get("Cookie", "")
         self.server.hits[path] += 1
         self.server.exact[self.path] += 1
-        if path == "/adds" and not query:
-            self.move("/adds?utm_source=x")
-        elif path == "/strips" and query:
-            self.move("/strips")
-        elif path == "/cookie" and not seen:
+        if path == "/cookie" and not seen:
             self.move("/cookie", cookie=True)
         elif path == "/detour" and not seen:
             self.move("/detour/login")
         elif path == "/detour/login":
             self.move("/detour", cookie=True)
-        elif path == "/via" and not query:
-            self.move("/via/2")
-        elif path == "/via/2":
-            self.move("/via?utm_source=1" if query else "/via/2?utm_source=1")
-        elif path == "/own/a":
-            self.move("/own/a" if query else "/own/a?utm_source=1")
         elif path == "/busy/" and self.server.hits[path] == 1:
             self.answer(503, "")
-        elif path == "/busy/":
-            self.move("/busy")
         elif path == "/busy/start":
             self.answer(200, '<html><body><a href="/busy">x</a><a href="/busy/">x</a></body></html>')
-        elif path in {"/loop/a", "/loop/b"}:
-            self.move("/loop/b" if path == "/loop/a" else "/loop/a")
+        elif self.path in MOVES:
+            self.move(MOVES[self.path])
         elif path in {"/ticker", "/ticker/cookie"}:
             head = f'<html><head><meta http-equiv="refresh" content="30; url={path}"></head></html>'
             self.answer(200, head, {"Set-Cookie": f"n={self.server.hits[path]}"} if path == "/ticker/cookie" else {})
@@ -195,3 +199,17 @@ def test_the_redirect_of_a_retry_is_no_excuse_to_fetch_a_page_twice(site: Site, 
     pages = crawl(f"{site.url}busy/start", tmp_path, RETRY_PRIORITY_ADJUST=-1)
     assert pages == {"/busy/start": 1, "/busy": 1}
     assert site.hits == {"/busy/start": 1, "/busy": 1, "/busy/": 2}
+
+
+@pytest.mark.parametrize("exempt", [True, False])
+def test_what_was_exempt_before_a_retry_stays_exempt(exempt: bool) -> None:
+    middleware = RedirectMiddleware.from_crawler(get_crawler())
+    request = Request("http://a.example/1", dont_filter=exempt)
+    middleware.process_request(request)
+    retry = request.replace(dont_filter=True, meta={**request.meta, "retry_times": 1})
+    copied = retry.replace(url="http://a.example/3")  # by a spider, on purpose, with all of its meta
+    for sent, expected in ((retry, exempt), (copied, True)):
+        middleware.process_request(sent)
+        moved = middleware.process_response(sent, Response(sent.url, 302, headers={"Location": "/2"}))
+        assert isinstance(moved, Request)
+        assert moved.dont_filter == expected
