@@ -69,6 +69,7 @@ class Server:
         for task in list(self._clients):
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
+        await asyncio.sleep(0)  # the loop closes the sockets of what was aborted
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -81,10 +82,11 @@ class Server:
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
-            self._clients.discard(task)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
+            writer.transport.abort()  # cancelled while a client did not read: its socket goes now
+            self._clients.discard(task)
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")

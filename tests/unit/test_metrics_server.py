@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -38,6 +39,13 @@ async def serving(port: int = 0) -> AsyncIterator[Server]:
         await server.stop()
 
 
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Closes a client's end and waits until its socket is gone."""
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
 async def talk(server: Server, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(request)
@@ -45,7 +53,7 @@ async def talk(server: Server, request: bytes) -> bytes:
     try:
         return await asyncio.wait_for(reader.read(), 10)
     finally:
-        writer.close()
+        await hang_up(writer)
 
 
 def answers(request: bytes) -> bytes:
@@ -93,7 +101,7 @@ def test_an_endless_or_empty_request_is_dropped(request_: bytes) -> None:
             except ConnectionError:
                 return b""
             finally:
-                writer.close()
+                await hang_up(writer)
 
     assert asyncio.run(go()) == b""
 
@@ -105,8 +113,9 @@ def test_a_silent_client_holds_up_nobody_and_not_the_end() -> None:
             assert (await talk(server, b"GET /hello HTTP/1.1\r\n\r\n")).endswith(b"hello ")
             began = asyncio.get_running_loop().time()
             await server.stop()
-            silent.close()
-            return asyncio.get_running_loop().time() - began
+            took = asyncio.get_running_loop().time() - began
+            await hang_up(silent)
+            return took
 
     assert asyncio.run(go()) < 3
 
