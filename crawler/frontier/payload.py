@@ -19,17 +19,16 @@ classes; their ``attributes`` travel). No name in a payload is ever imported.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import IntEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy.http import FormRequest, JsonRequest, Request, XmlRpcRequest
-from scrapy.http.request import NO_CALLBACK
+from scrapy.http import Request
 
 from crawler.canonical import canonical_host
+from crawler.frontier.callbacks import method_of, name_of
+from crawler.frontier.classes import BASE_ATTRIBUTES, check_attributes, class_of, code_of
 from crawler.frontier.values import PayloadError, Unserialisable, expect, locate, one_line, pack, path_of, unpack
 
 if TYPE_CHECKING:
@@ -76,10 +75,6 @@ class Field(IntEnum):
 TRANSIENT_META = frozenset({"download_latency", "cached_response", "cache_timestamp"})
 _SUSPECT_META = TRANSIENT_META | {"download_slot"}
 
-_SCRAPY_CLASSES: dict[int, type[Request]] = {1: FormRequest, 2: JsonRequest, 3: XmlRpcRequest}
-_SCRAPY_CODES = {cls: code for code, cls in _SCRAPY_CLASSES.items()}
-_BASE_ATTRIBUTES = frozenset(Request.attributes)
-
 # Plain ints: an IntEnum is a subclass of int, which the strict packer hands to `default`, and attribute access costs.
 (_CLASS, _ERRBACK, _METHOD, _HEADERS, _BODY, _COOKIES, _META, _CB_KWARGS, _FLAGS, _ENCODING, _PRIORITY, _DONT_FILTER,
  _ATTRIBUTES, _REFERER) = map(int, Field)  # fmt: skip
@@ -91,7 +86,7 @@ _BASE_ATTRIBUTES = frozenset(Request.attributes)
 def encode(request: Request, spider: Spider) -> bytes:
     """`request` as bytes. Raises :class:`Unserialisable` with the reason; changes nothing in the request."""
     callback = request.callback
-    name: str | bool | None = None if callback is None else _method_name(callback, spider, "callback")
+    name: str | bool | None = None if callback is None else name_of(callback, spider, "callback")
     fields = _fields(request, spider)
     if fields:
         body: list[Any] = [VERSION, str(request.url), name, fields]
@@ -115,7 +110,7 @@ def _fields(request: Request, spider: Spider) -> dict[int, Any]:  # noqa: C901 (
     if type(request) is not Request:
         _add_class(fields, request, spider)
     if request.errback is not None:
-        fields[_ERRBACK] = _method_name(request.errback, spider, "errback")
+        fields[_ERRBACK] = name_of(request.errback, spider, "errback")
     if request.method != "GET":
         fields[_METHOD] = str(request.method)
     if request.headers:
@@ -192,99 +187,14 @@ def _hostname(url: object) -> str:
         return ""
 
 
-def _method_name(function: Callable[..., Any], spider: Spider, role: str) -> str | bool:
-    """The name under which `spider`, here and in every other worker, finds `function`."""
-    if function is NO_CALLBACK:
-        return False
-    name: str = getattr(function, "__name__", "")
-    if getattr(spider, name, None) == function and hasattr(type(spider), name):
-        return name
-    for name in _names_of(getattr(function, "__func__", function), spider):
-        if getattr(spider, name, None) == function:
-            return name
-    raise Unserialisable(f"{role} {_describe_function(function, spider)}; use a method of the spider")
-
-
-def _names_of(function: object, spider: Spider) -> Iterator[str]:
-    """Attribute names of the spider's classes that hold `function`: private (mangled), aliased, decorated ones."""
-    for cls in type(spider).__mro__:
-        for name, value in vars(cls).items():
-            if getattr(value, "__func__", value) is function and not name.startswith("__"):
-                yield name
-
-
-def _describe_function(function: object, spider: Spider) -> str:
-    name = getattr(function, "__qualname__", type(function).__name__)
-    owner = getattr(function, "__self__", None)
-    if "<lambda>" in name:
-        return f"{name} is a lambda"
-    if owner is spider:
-        return f"{name} is not what the spider's name {getattr(function, '__name__', '?')!r} stands for (overridden?)"
-    if owner is not None:
-        return f"{name} is a method of {type(owner).__name__}, not of this spider"
-    if "<locals>" in name:
-        return f"{name} is defined inside a function"
-    return f"{name} is not a method"
-
-
-# ---------------------------------------------------------------------------------------- encoding: request classes
-
-
 def _add_class(fields: dict[int, Any], request: Request, spider: Spider) -> None:
     cls = type(request)
-    code = _SCRAPY_CODES.get(cls)
-    fields[_CLASS] = code if code is not None else _listed_path(cls, spider)
-    if code is None:
-        _check_attributes(request)
-    extra = {name: getattr(request, name) for name in cls.attributes if name not in _BASE_ATTRIBUTES}
+    code = fields[_CLASS] = code_of(cls, spider)
+    if isinstance(code, str):  # a class of the spider's own
+        check_attributes(request)
+    extra = {name: getattr(request, name) for name in cls.attributes if name not in BASE_ATTRIBUTES}
     if extra:
         fields[_ATTRIBUTES] = extra
-
-
-def _listed(spider: Spider) -> dict[str, type[Request]]:
-    """The spider's own request classes by path."""
-    classes = getattr(spider, "request_classes", None) or ()
-    return {path_of(cls): cls for cls in classes if isinstance(cls, type) and issubclass(cls, Request)}
-
-
-def _listed_path(cls: type[Request], spider: Spider) -> str:
-    path = path_of(cls)
-    if "<locals>" in path:
-        raise Unserialisable(f"request class {path} is defined inside a function; move it to a module")
-    if _listed(spider).get(path) is not cls:
-        raise Unserialisable(
-            f"request class {path} is not allowed; set request_classes = [{cls.__name__}] in {type(spider).__name__}"
-        )
-    unknown = _not_arguments(cls)  # type: ignore[arg-type]
-    if unknown:
-        raise Unserialisable(f"request class {path} lists {unknown!r} in attributes, but its __init__ does not take it")
-    return path
-
-
-@lru_cache(maxsize=256)
-def _not_arguments(cls: type[Request]) -> str:
-    """The first of the class's `attributes` that its constructor does not take by name, or ""."""
-    parameters = inspect.signature(cls).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return ""
-    names = {p.name for p in parameters}
-    return next((name for name in cls.attributes if name not in names), "")
-
-
-def _check_attributes(request: Request) -> None:
-    """Refuses instance attributes outside ``attributes``: they would be gone after the queue."""
-    cls = type(request)
-    names = set(getattr(request, "__dict__", ()))
-    for base in cls.__mro__:
-        if issubclass(base, Request) and not base.__module__.startswith("scrapy."):
-            slots = base.__dict__.get("__slots__", ())
-            slots = (slots,) if isinstance(slots, str) else slots
-            names.update(name for name in slots if not name.startswith("__") and hasattr(request, name))
-    for name in sorted(names):
-        if name not in cls.attributes and name.removeprefix("_") not in cls.attributes:
-            raise Unserialisable(
-                f"attribute {name!r} of request class {path_of(cls)} would be lost; add it to the class's attributes"
-            )
 
 
 # --------------------------------------------------------------------------------------------------------- decoding
@@ -330,7 +240,7 @@ def _envelope(data: bytes) -> list[Any]:
 
 def _request(body: list[Any], spider: Spider) -> Request:
     url: str = body[1]
-    callback = _method(body[2], spider, "callback") if len(body) > 2 else None
+    callback = method_of(body[2], spider, "callback") if len(body) > 2 else None
     fields: dict[int, Any] = body[3] if len(body) > 3 else {}
     meta = expect("meta", fields.get(_META, {}), dict)
     verbatim = "verbatim_url" in meta
@@ -340,7 +250,7 @@ def _request(body: list[Any], spider: Spider) -> Request:
         raise PayloadError(f"payload with unknown fields {sorted(map(str, fields.keys() - _KNOWN_FIELDS))}")
     if _REFERER in fields:
         fields[_HEADERS] = {b"Referer": _referer(fields[_REFERER], url)}
-    cls = _class(fields.get(_CLASS), spider) if _CLASS in fields else Request
+    cls = class_of(fields.get(_CLASS), spider) if _CLASS in fields else Request
     request = cls(url, callback=callback, meta=meta, **_arguments(fields, cls, spider))
     if not verbatim:
         request.meta.pop("verbatim_url", None)
@@ -367,10 +277,10 @@ def _arguments(fields: dict[int, Any], cls: type[Request], spider: Spider) -> di
         elif cls is not Request:
             arguments[name] = default
     if _ERRBACK in fields:
-        arguments["errback"] = _method(fields[_ERRBACK], spider, "errback")
+        arguments["errback"] = method_of(fields[_ERRBACK], spider, "errback")
     if _ATTRIBUTES in fields:
         for name, value in expect("attributes", fields[_ATTRIBUTES], dict).items():
-            if name in _BASE_ATTRIBUTES or name not in cls.attributes:
+            if name in BASE_ATTRIBUTES or name not in cls.attributes:
                 raise PayloadError(one_line(f"request class {path_of(cls)} has no attribute {name!r} any more"))
             arguments[name] = value
     return arguments
@@ -388,30 +298,3 @@ _SIMPLE: dict[int, tuple[str, tuple[type, ...], Any]] = {
     _DONT_FILTER: ("dont_filter", (bool,), False),
 }
 _KNOWN_FIELDS = frozenset(map(int, Field))
-
-
-def _class(code: object, spider: Spider) -> type[Request]:
-    cls = _SCRAPY_CLASSES.get(code) if type(code) is int else None
-    if cls is None and isinstance(code, str):
-        cls = _listed(spider).get(code)
-    if cls is None:
-        raise PayloadError(
-            one_line(f"unknown request class {code!r}: not in request_classes of spider {spider.name!r}")
-        )
-    return cls
-
-
-def _method(name: object, spider: Spider, role: str) -> Callable[..., Any] | None:
-    if name is None:
-        return None
-    if name is False:
-        return NO_CALLBACK
-    if type(name) is not str:
-        raise PayloadError(f"{role} is {type(name).__name__}, expected a method name")
-    # Looked up on the class first: a property must not run because a payload says so.
-    if name.startswith("__") or not callable(getattr(type(spider), name, None)):
-        raise PayloadError(
-            one_line(f"{role} {name!r}: spider {spider.name!r} has no such method (renamed since it was queued?)")
-        )
-    method: Callable[..., Any] = getattr(spider, name)
-    return method

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 
-from crawler import embedded
+from crawler.embedded.folder import data_folder, socket_path
 from tests.support.project import PROJECT, project_env, run_scrapy, start_scrapy
 from tests.support.server import RedisServer, wait_for
 
@@ -118,7 +118,7 @@ def test_crawl_without_redis_url_uses_the_embedded_server_and_says_so_once(
             assert seeded.returncode == 0, seeded.stderr
         done = run_scrapy(args, env, cwd=project)
         assert done.returncode == 0, done.stderr
-        path = embedded._socket_path(embedded._data_folder(project))
+        path = socket_path(data_folder(project))
         assert done.stderr.count(f"REDIS_URL is not set: using the embedded server at {path}") == 1
         assert f"Spider closed ({spider_closed})" in done.stderr
         assert "Traceback" not in done.stderr

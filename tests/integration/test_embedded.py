@@ -21,6 +21,7 @@ import redis as redis_py
 from scrapy.settings import Settings
 
 from crawler import connection, embedded
+from crawler.embedded.folder import data_folder, find_server, is_free, socket_path
 from crawler.errors import ServerError
 from tests.support.project import PROJECT, clean_env
 from tests.support.server import wait_for
@@ -100,8 +101,8 @@ def supervisor_of(project: Path) -> int:
 def gone(project: Path, *pids: int) -> None:
     """Wait until server and supervisor have ended."""
     wait_for(lambda: not any(map(alive, pids)), f"end of processes {pids}", 15)
-    wait_for(lambda: embedded._is_free(folder_of(project) / "supervisor.lock"), "the supervisor's lock", 5)
-    wait_for(lambda: embedded._is_free(folder_of(project) / "server.lock"), "the server's lock", 5)
+    wait_for(lambda: is_free(folder_of(project) / "supervisor.lock"), "the supervisor's lock", 5)
+    wait_for(lambda: is_free(folder_of(project) / "server.lock"), "the server's lock", 5)
     assert not (folder_of(project) / "redis.sock").exists()
     assert not (folder_of(project) / "server.pid").exists()
 
@@ -282,7 +283,7 @@ def test_long_and_odd_paths(worker: Callable[..., Worker], tmp_path: Path) -> No
         project.mkdir()
         one = worker(project)
         url, server = one.joined()
-        path = embedded._socket_path(embedded._data_folder(project))
+        path = socket_path(data_folder(project))
         assert len(os.fsencode(path)) <= 103
         assert path.stat().st_mode & 0o077 == path.parent.stat().st_mode & 0o077 == 0
         assert url == embedded.embedded_url(project)
@@ -310,7 +311,7 @@ def test_no_server_to_embed_is_one_line(tmp_path: Path, monkeypatch: pytest.Monk
     other = tmp_path / "redis-server"
     other.write_text("#!/bin/sh\n")
     other.chmod(0o755)
-    assert embedded.find_server() == str(other)
+    assert find_server() == str(other)
 
 
 def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
