@@ -9,10 +9,12 @@ have() { command -v "$1" >/dev/null 2>&1 || { echo "NOT checked: $2 (needs $1)";
 
 "$bin/hadolint" deploy/Dockerfile
 echo "ok: Dockerfile"
-"$bin/check-jsonschema" --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+"$bin/check-jsonschema" --quiet --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.override.yml
 echo "ok: compose schema"
 if docker compose version >/dev/null 2>&1; then
-  REDIS_PASSWORD=x docker compose --profile '*' config --quiet
+  for files in docker-compose.yml docker-compose.yml:docker-compose.override.yml; do
+    REDIS_PASSWORD=x COMPOSE_FILE=$files docker compose --profile '*' config --quiet
+  done
   echo "ok: docker compose config"
 else
   echo "NOT checked: docker compose config (needs docker with its compose plugin)"

@@ -66,6 +66,7 @@ class MetricsExtension(Collector):
         self._instruments: Instruments | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._files: list[Textfile | Discovery] = []
+        self._opened, self._watched = time.monotonic(), False  # whether anybody ever looked
         self._scraped, self._stopped = asyncio.Event(), asyncio.Event()
 
     @classmethod
@@ -109,7 +110,7 @@ class MetricsExtension(Collector):
         self.health.closing = True
         if self.server is None:
             return
-        if reason != "shutdown":
+        if reason not in ("shutdown", "run_finished"):
             await self._linger()
         await self._stop()
 
@@ -215,6 +216,7 @@ class MetricsExtension(Collector):
         await self._refresh()
         encode, content_type = choose_encoder(headers.get("accept", ""))
         body = encode(self.registry)
+        self._watched = True
         if self.health.closing:
             self._scraped.set()
         return Answer(body, 200, content_type)
@@ -246,12 +248,13 @@ class MetricsExtension(Collector):
                 logger.warning("%s cannot be written (%s): the metrics endpoint goes on", file.path, error.strerror)
 
     async def _linger(self) -> None:
-        """Until Prometheus has seen the end, METRICS_LINGER seconds at most."""
-        if not self.options.linger:
+        """Until Prometheus has seen the end, METRICS_LINGER seconds at most; not when nobody has looked for so long."""
+        patience = self.options.linger
+        if not patience or (not self._watched and time.monotonic() - self._opened >= patience):
             return
-        logger.info("Waiting up to %g s for the last scrape (METRICS_LINGER)", self.options.linger)
+        logger.info("Waiting up to %g s for the last scrape (METRICS_LINGER)", patience)
         events = [asyncio.create_task(event.wait()) for event in (self._scraped, self._stopped)]
-        await asyncio.wait(events, timeout=self.options.linger, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(events, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         for event in events:
             event.cancel()
 

@@ -144,6 +144,14 @@ def test_a_signal_ends_the_lingering(site: Sites, redis_url: str, tmp_path: Path
     assert targets(crew.sd_file) == {}
 
 
+def test_nobody_is_waited_for_who_never_came(site: Sites, redis_url: str, tmp_path: Path) -> None:
+    crew = Watched(site(pages=4, easy=True), redis_url, tmp_path, METRICS_LINGER="0.5", DOWNLOAD_DELAY="0.3")
+    crew.start("w1")
+    crew.finish()
+    assert "Metrics:" in crew.log("w1")
+    assert "for the last scrape" not in crew.log("w1")
+
+
 def test_nothing_is_served_when_switched_off(site: Sites, redis_url: str, tmp_path: Path) -> None:
     crew = Watched(site(pages=5, easy=True), redis_url, tmp_path, METRICS_ENABLED="0")
     crew.start("w1")

@@ -58,7 +58,8 @@ def test_each_setting_is_documented() -> None:
 
 def known_names() -> set[str]:
     """Every name that the package has as a whole string, and every variable of the compose file."""
-    names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    compose = "".join(path.read_text() for path in ROOT.glob("docker-compose*.yml"))
+    names = set(re.findall(r"\$\{([A-Z_]+)", compose))
     for path in (ROOT / "crawler").rglob("*.py"):
         names.update(
             node.value
