@@ -19,6 +19,10 @@ logger = logging.getLogger(__name__)
 NO_DEDUP = """
 local function dedup_open() return {epoch = ''} end
 local function dedup_add() return 1 end
+local function dedup_add_all(_, items)
+  for i = 1, #items do items[i] = 1 end
+  return items
+end
 local function dedup_forget() return -1 end
 local function dedup_close() end
 """

@@ -17,9 +17,19 @@ from scrapy.squeues import LifoMemoryQueue
 from scrapy.utils.test import get_crawler
 from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
 
-from crawler.dedup import BloomDupeFilter, CompactDupeFilter, ExactDupeFilter, LayeredDupeFilter, MemoryBloomDupeFilter
+from crawler.dedup import (
+    BloomDupeFilter,
+    CompactDupeFilter,
+    ExactDupeFilter,
+    LayeredDupeFilter,
+    MemoryBloomDupeFilter,
+    kinds,
+)
+from crawler.dedup.admission import LuaAdmission
 from crawler.dedup.dupefilter import RedisDupeFilter
-from crawler.frontier.message import ADD, FILTER, Message, Reply
+from crawler.dedup.kinds import Backend
+from crawler.dedup.sizing import Sizing
+from crawler.frontier.message import ADD, FILTER, START, Message, Reply
 from crawler.frontier.script import source
 from crawler.keys import Keys
 from tests.support import seen
@@ -89,27 +99,72 @@ def test_under_scrapy_rediss_scheduler(redis: redis_py.Redis, redis_url: str, du
     scheduler.server.close()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in seen.KINDS if "native" not in kind])
-def test_in_the_exchange_and_when_its_reply_was_lost(redis: redis_py.Redis, kind: str) -> None:
-    admission, keys = seen.KINDS[kind](100, 1e-6), Keys("test", "spider")
-    script = redis.register_script("#!lua\n" + admission.lua + source("exchange"))
-    shard = Shard(redis, keys)
-    shard.join()
+@pytest.fixture(scope="module")
+def module_url() -> Iterator[str]:
+    with seen.start("valkey+module") as server:
+        yield server.url
 
-    def exchange(message: Message) -> Reply:
-        packed = message.pack(shard.constants | {"dedup": admission.config()})
-        return Reply.unpack(script(keys=[keys.frontier, keys.dedup, "spider:start_urls"], args=[packed]))
 
-    def entries(start: int, stop: int) -> list[tuple[str, int, bytes, bytes, int, bytes]]:
-        names = [b"%d" % number for number in range(start, stop)]
-        return [("a.example", FILTER | ADD, admission.encode(name), name, 0, name) for name in names]
+class Exchanges:
+    """One worker's exchanges with a shard whose memory is `admission`."""
 
+    def __init__(self, client: redis_py.Redis, admission: LuaAdmission) -> None:
+        client.flushall()
+        self.client, self.admission, self.keys = client, admission, Keys("test", "spider")
+        self.script = client.register_script("#!lua\n" + admission.lua + source("exchange"))
+        self.shard = Shard(client, self.keys)
+        self.shard.join()
+
+    def entries(self, *numbers: int, flags: int = FILTER | ADD) -> list[tuple[str, int, bytes, bytes, int, bytes]]:
+        names = [b"%d" % number for number in numbers]
+        return [("a.example", flags, self.admission.encode(name), name, 0, name) for name in names]
+
+    def __call__(self, seq: int, outbox: list[tuple[str, int, bytes, bytes, int, bytes]]) -> bytes:
+        message = Message(worker="w", seq=seq, run=self.shard.run, outbox=outbox)
+        packed = message.pack(self.shard.constants | {"dedup": self.admission.config()})
+        keys = [self.keys.frontier, self.keys.dedup, "spider:start_urls"]
+        return Reply.unpack(self.script(keys=keys, args=[packed])).verdicts
+
+    def queued(self) -> int:
+        return int(self.client.zcard(f"{self.keys.frontier}:queue:a.example"))
+
+
+@pytest.fixture(params=seen.KINDS)
+def exchanges(request: pytest.FixtureRequest) -> Iterator[Exchanges]:
+    url = request.getfixturevalue("module_url" if "native" in request.param else "redis_url")
+    with redis_py.Redis.from_url(url) as client:
+        yield Exchanges(client, seen.KINDS[request.param](100, 1e-6))
+
+
+def test_in_the_exchange_and_when_its_reply_was_lost(exchanges: Exchanges) -> None:
     for seq, start in enumerate(range(0, 1000, 200), start=1):
-        message = Message(worker="w", seq=seq, run=shard.run, outbox=entries(start, start + 250))
-        first, repeated = exchange(message), exchange(message)
-        assert first.verdicts == (b"1" * 250 if start == 0 else b"0" * 50 + b"1" * 200)
-        assert repeated.verdicts == first.verdicts, "executed twice"
-    assert redis.zcard(f"{keys.frontier}:queue:a.example") == 1050
+        outbox = exchanges.entries(*range(start, start + 250))
+        first, repeated = exchanges(seq, outbox), exchanges(seq, outbox)
+        assert first == (b"1" * 250 if start == 0 else b"0" * 50 + b"1" * 200)
+        assert repeated == first, "executed twice"
+    assert exchanges.queued() == 1050
+
+
+def test_within_one_exchange_the_first_of_equal_requests_is_new(exchanges: Exchanges) -> None:
+    unfiltered = exchanges.entries(2, 9, flags=0)
+    assert exchanges(1, [*exchanges.entries(1, 2, 1), *unfiltered, *exchanges.entries(2, 3)]) == b"1101101"
+    assert exchanges(2, exchanges.entries(3, 4, 4, 5, flags=FILTER | ADD | START)) == b"0101"
+    assert exchanges(3, exchanges.entries(4, 5, 9)) == b"001", "what was not to be remembered is not"
+
+
+@pytest.mark.parametrize("backend", ["bitmap", "native"])
+@pytest.mark.parametrize("layered", [False, True])
+def test_from_where_the_memory_is_full_nothing_of_an_exchange_is_recorded(
+    request: pytest.FixtureRequest, backend: Backend, layered: bool
+) -> None:
+    url = request.getfixturevalue("module_url" if backend == "native" else "redis_url")
+    admission = kinds.bloom(backend, Sizing(10, 1e-6), growth=False)
+    with redis_py.Redis.from_url(url) as client:
+        exchanges = Exchanges(client, kinds.layered(admission, 1000) if layered else admission)
+        assert exchanges(1, exchanges.entries(*range(8))) == b"1" * 8
+        assert exchanges(2, exchanges.entries(0, 8, 9, 10, 0, 11)) == b"011222"
+        assert exchanges(3, exchanges.entries(0, 9)) == b"00"
+        assert exchanges.queued() == 10
 
 
 # Trouble --------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,11 @@ local function dedup_add(state, item)
   redis.call('SADD', state.key, item)
   return 1
 end
+local function dedup_add_all(state, items)
+  local verdicts = {}
+  for i, item in ipairs(items) do verdicts[i] = dedup_add(state, item) end
+  return verdicts
+end
 local function dedup_close(state) end
 local function dedup_forget(state, item) return redis.call('SREM', state.key, item) end
 """

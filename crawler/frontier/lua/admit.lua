@@ -26,12 +26,31 @@ local function over_cap(host, flags)
   return has(flags, FILTER) and pages[host] >= msg.host_max_pages
 end
 
+-- The dupefilter is asked for the whole batch at once, which costs it less, unless what comes before an entry can decide
+-- that it is not asked at all: a start request in the batch, or a cap of its host. Where it is full nothing is recorded
+-- any more, so what it says of later entries changes nothing.
+local function ask_all()
+  local items = {}
+  for _, entry in ipairs(msg.outbox) do
+    if has(entry[2], START) then return nil end
+    if has(entry[2], ADD) then items[#items + 1] = entry[3] end
+  end
+  return dedup_add_all(dedup, items)
+end
+
+local answers, asked = msg.host_max_pages == 0 and not msg.drain and ask_all(), 0
+local function add(item)
+  if not answers then return dedup_add(dedup, item) end
+  asked = asked + 1
+  return answers[asked]
+end
+
 local function verdict_of(entry)
   local flags, item, fingerprint = entry[2], entry[3], entry[4]
   if over_cap(entry[1], flags) then return 4 end
   if has(flags, START) and redis.call('SISMEMBER', starts_key, fingerprint) == 1 then return 0 end
   if has(flags, ADD) then
-    local new = dedup_add(dedup, item)
+    local new = add(item)
     if new == -1 then return 2 end
     if new == 0 and has(flags, FILTER) then
       local verdict = seen(fingerprint)

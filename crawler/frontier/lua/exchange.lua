@@ -11,7 +11,8 @@
 -- A server out of memory refuses a script before it does anything; then the same message comes again by the same text
 -- flagged allow-oom, with `drain` set: nothing is admitted (verdict 5), the rest goes on, so that acks free memory.
 --
--- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add, dedup_forget and dedup_close.
+-- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add, dedup_add_all, dedup_forget and
+-- dedup_close.
 -- Keys (all in crawler/keys.py): meta runs ready queue:HOST requests leases owners deliveries inflight due workers
 -- replies starts locals dead hosts pages.  Times are milliseconds of the server's clock.
 
