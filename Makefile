@@ -9,7 +9,7 @@ RUNNERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ "$$n
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv runtime demo test test-all check check-deploy format bench up down lock clean
+.PHONY: help venv runtime new update demo test test-all check check-deploy format bench up down lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,12 @@ venv: ## .venv with everything locked in requirements-dev.txt (a second run take
 
 runtime:
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" deploy/venv.sh requirements.txt
+
+new: ## a copy of this project under another name (NAME=shop DIR=../shop CONTACT=https://shop.example/bot)
+	@$(or $(PYTHON),python3) deploy/template.py new "$(NAME)" "$(DIR)" "$(CONTACT)"
+
+update: ## in a copy: take in what the template changed since; your rooms stay (FROM=PATH-OR-URL REF=main)
+	@$(or $(PYTHON),python3) deploy/template.py update "$(FROM)" "$(or $(REF),HEAD)"
 
 demo: runtime ## a local website, three workers, one frontier; ends with a table (ARGS="--pages 1000 --kill")
 	@$(BIN)/scrapy demo $(ARGS)

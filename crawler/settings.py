@@ -5,6 +5,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 from crawler.env import Env
 
@@ -20,6 +21,7 @@ WORKER_NAME = _env.text("WORKER_NAME", f"{socket.gethostname()}-{os.getpid()}")
 SPIDER_MODULES = ["crawler.spiders"]
 NEWSPIDER_MODULE = "crawler.spiders"
 COMMANDS_MODULE = "crawler.commands"
+TEMPLATES_DIR = str(Path(__file__).with_name("templates"))  # what scrapy genspider -t offers
 
 # --- Redis: the first that is set of REDIS_URL, REDIS_HOST, an embedded server that local workers share
 REDIS_URL = _env.text("REDIS_URL") or None

@@ -1,9 +1,9 @@
-"""The ``start`` argument of a spider: ``-a start=URL[,URL...]``."""
+"""Where a spider begins: the argument ``-a start=URL[,URL...]``, and the sitemap of a site."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from w3lib.url import safe_url_string
 
@@ -22,6 +22,16 @@ def start_urls(start: str) -> list[str]:
     if not urls:
         raise ConfigError("start", start, f"say where to begin: {_EXAMPLE} (more than one: separate them by commas)")
     return [_checked(url) for url in urls]
+
+
+def sitemap_url(url: str) -> str:
+    """`url` itself if it names a sitemap or a robots.txt, else the robots.txt of its host (which names sitemaps).
+
+    >>> sitemap_url("https://a.example/shop")
+    'https://a.example/robots.txt'
+    """
+    named = urlsplit(url).path.endswith((".xml", ".xml.gz", ".txt"))
+    return url if named else urljoin(url, "/robots.txt")
 
 
 def _checked(url: str) -> str:

@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from scrapy.http import Response
 from scrapy.spiders import SitemapSpider
 
 from crawler.items import Page
-from crawler.starts import start_urls
+from crawler.starts import sitemap_url, start_urls
 
 
 class SiteMapSpider(SitemapSpider):
@@ -17,7 +16,7 @@ class SiteMapSpider(SitemapSpider):
     name = "sitemap"
 
     def __init__(self, start: str = "", **kwargs: Any) -> None:
-        self.sitemap_urls = [_sitemap(url) for url in start_urls(start)]
+        self.sitemap_urls = [sitemap_url(url) for url in start_urls(start)]
         super().__init__(**kwargs)
 
     async def start(self) -> AsyncIterator[Any]:
@@ -28,8 +27,3 @@ class SiteMapSpider(SitemapSpider):
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Page]:
         """A page that the sitemap lists."""
         yield Page.of(response)
-
-
-def _sitemap(url: str) -> str:
-    named = urlsplit(url).path.endswith((".xml", ".xml.gz", ".txt"))
-    return url if named else urljoin(url, "/robots.txt")

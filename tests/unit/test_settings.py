@@ -23,6 +23,7 @@ WIRING = {
     "SPIDER_MODULES": ["crawler.spiders"],
     "NEWSPIDER_MODULE": "crawler.spiders",
     "COMMANDS_MODULE": "crawler.commands",
+    "TEMPLATES_DIR": str(PROJECT / "crawler" / "templates"),
     "ROBOTSTXT_USER_AGENT": "crawler",
     "AUTOTHROTTLE_ENABLED": False,
     "DOWNLOADER_MIDDLEWARES": {
