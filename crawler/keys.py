@@ -29,6 +29,11 @@ BASE:workers         hash    worker → heartbeat (ms), busy flag, version, host
 BASE:replies         hash    worker → last exchange number and its reply (makes the exchange idempotent)
 BASE:starts          set     fingerprints of this run's start requests
 BASE:locals          hash    fingerprint of a request that only one worker can run → that worker
+BASE:pins            hash    request id → its cookie jar (this and the next four only with ``FRONTIER_PIN_COOKIEJARS``)
+BASE:jars            hash    cookie jar → worker that holds it
+BASE:holders         set     workers that have pinned queues
+BASE:mine:WORKER     zset    host → when to look next into the worker's pinned queue of it
+BASE:pinned:WORKER:HOST zset request id → order, of requests that only that worker may have
 BASE:dead            stream  dead letters: reason, time, URL, deliveries, payload
 SPIDER:start_urls    any     seeds, as scrapy-redis names the key (``REDIS_START_URLS_KEY``)
 ==================== ======= =================================================================

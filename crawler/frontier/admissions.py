@@ -13,13 +13,14 @@ from weakref import WeakSet
 
 from scrapy import Request, signals
 
+from crawler import config
 from crawler.canonical import canonical_host
 from crawler.dedup.known import KnownSeen
 from crawler.dedup.options import memory_size
 from crawler.frontier import payload
 from crawler.frontier.failures import describe
 from crawler.frontier.local import Locals
-from crawler.frontier.message import ADD, CAPPED, FILTER, FULL, LOCAL, NEW, SEEN, START
+from crawler.frontier.message import ADD, CAPPED, FILTER, FULL, LOCAL, NEW, SEEN, START, Admission
 from crawler.frontier.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_JAR = 200  # characters of a jar's name; jars that begin alike are then pinned together
 _HURRY = 64  # admissions that are worth an exchange at once
 
 
@@ -48,6 +50,7 @@ class Admissions:
         self._fingerprinter = crawler.request_fingerprinter
         self._canonical_host = getattr(self._fingerprinter, "canonical_host", canonical_host)
         self._debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
+        self._pin_jars = config.flag(crawler.settings, "FRONTIER_PIN_COOKIEJARS", False)
         self._start_requests: WeakSet[Request] = WeakSet()
         self._warned: set[str] = set()
         self.known = KnownSeen(memory_size(crawler.settings) if admitter else 0)
@@ -112,7 +115,10 @@ class Admissions:
             self._stats.inc_value("scheduler/unserializable")
             self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
         item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
-        self.outbox.add((self.host_of(request), flags, item, fingerprint, request.priority, data), request)
+        admission: Admission = (self.host_of(request), flags, item, fingerprint, request.priority, data)
+        if self._pin_jars and (jar := request.meta.get("cookiejar")) is not None:
+            admission = (*admission[:6], {"jar": repr(jar)[:_LONGEST_JAR]})
+        self.outbox.add(admission, request)
         return True
 
     def confirm(self, verdicts: bytes) -> None:

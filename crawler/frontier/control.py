@@ -26,7 +26,8 @@ _PAGE = 500  # entries per round trip where something is walked through
 _FIXED = (
     *("runs", "ready", "requests", "leases", "owners", "deliveries", "inflight"),
     *("due", "pages", "workers", "replies", "starts", "locals", "dead"),
-)  # what flush deletes, besides the queues; "hosts" is a person's word, "robots" ends by itself
+    *("pins", "jars", "holders"),
+)  # what flush deletes, besides the queues (also pinned ones); "hosts" is a person's word, "robots" ends by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,10 @@ class Control:
             for i, name in enumerate(names)
         ]  # fmt: skip
 
+    def jar_holders(self) -> list[str]:
+        """Workers that alone may have some of the queued requests (``FRONTIER_PIN_COOKIEJARS``)."""
+        return sorted(name.decode() for name in self.client.smembers(self.key("holders")))
+
     def host(self, host: str, **changes: int | bool) -> dict[str, Any]:
         """What is special about a host, after `changes`: delay (ms), concurrency, blocked; False takes one back."""
         script = self.client.register_script(source("host"))
@@ -170,8 +175,9 @@ class Control:
                 return dropped
 
     def _queue_keys(self) -> Iterator[str]:
-        pattern = "".join(f"\\{c}" if c in "*?[]\\" else c for c in self.key("queue:")) + "*"
-        return (name.decode() for name in self.client.scan_iter(pattern, count=1000))
+        for kind in ("queue:", "pinned:", "mine:"):
+            pattern = "".join(f"\\{c}" if c in "*?[]\\" else c for c in self.key(kind)) + "*"
+            yield from (name.decode() for name in self.client.scan_iter(pattern, count=1000))
 
 
 def _pages(keys: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -24,6 +24,7 @@ class DeadLetter:
     worker: str
     deliveries: int
     payload: bytes
+    jar: bytes = b""  # the cookie jar whose requests are pinned to one worker
 
     @property
     def seed(self) -> str | None:
@@ -62,7 +63,7 @@ class DeadLetters:
             arguments: list[str | bytes | int] = [self._order]
             for letter in page:
                 if letter.seed is None and letter.payload:
-                    arguments += [letter.id, letter.host, _priority(letter), letter.payload]
+                    arguments += [letter.id, letter.host, _priority(letter), letter.payload, letter.jar]
             if len(arguments) > 1:
                 requests += script(keys=[self._control.base], args=arguments)
         return requests, seeds
@@ -91,7 +92,7 @@ def _letter(id_: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
     return DeadLetter(
         id_, int(id_.split(b"-")[0]) / 1000, text.get("reason", b"").decode("utf-8", "replace"), url,
         text.get("host", b"").decode(), text.get("worker", b"").decode("utf-8", "replace"),
-        int(text.get("deliveries", b"0")), payload,
+        int(text.get("deliveries", b"0")), payload, text.get("jar", b""),
     )  # fmt: skip
 
 

@@ -51,8 +51,9 @@ def explain(
             return False
 
     queue = f"{control.base}:queue:{found.host}"
-    for id_, _, place in _matches(control, queue, limit, wanted):
-        found.queued.append({"id": int(id_), "place": place, "deliveries": _deliveries(control, id_)})
+    for name in (queue, *(f"{control.base}:pinned:{worker}:{found.host}" for worker in control.jar_holders())):
+        for id_, _, place in _matches(control, name, limit, wanted):
+            found.queued.append({"id": int(id_), "place": place, "deliveries": _deliveries(control, id_)})
     if (total := int(control.client.zcard(queue))) > limit:
         found.notes.append(f"looked at the first {limit} of the {total} requests queued for {found.host}")
     now = control.now()

@@ -6,6 +6,7 @@ unpacked as raw bytes, since payloads are bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,9 @@ LOCAL = 8  # stays in this worker: only the verdict is asked for
 # LATER: not admitted, nor anything after it.
 NEW, SEEN, FULL, SEEN_NOW, CAPPED, LATER = b"102345"
 
-Admission = tuple[str, int, bytes, bytes, int, bytes]  # host, flags, dedup item, fingerprint, priority, payload
+# Host, flags, dedup item, fingerprint, priority, payload; and, for the few that have any, `jar`: the cookie jar whose
+# requests all go to one worker.
+Admission = tuple[str, int, bytes, bytes, int, bytes] | tuple[str, int, bytes, bytes, int, bytes, dict[str, str]]
 Health = tuple[str, int, int, int]  # host, 1 fine or 0 failing, how long ago that request started, Retry-After
 # Lease id, entries of this message it depends on, failure reason or "", URL of a failure, dedup item to forget or b"".
 Ack = tuple[bytes, int, str, str, bytes]
@@ -34,7 +37,7 @@ class Message:
     worker: str
     seq: int
     run: str
-    outbox: list[Admission] = field(default_factory=list)
+    outbox: Sequence[Admission] = field(default_factory=list)
     acks: list[Ack] = field(default_factory=list)
     gives: list[bytes] = field(default_factory=list)
     renew: list[bytes] = field(default_factory=list)

@@ -97,3 +97,31 @@ class Private(_OfSite):
         for number, page in enumerate(("", "index.html", "Doc/1", "doc/1", "find?q=2", "find?page=2&q=2")):
             yield Request(f"{self.first}private/{number}")
             yield Request(self.first + page)
+
+
+class Jars(_OfSite):
+    """Three customers of a shop, each with a cookie jar: pages of a customer are shown after the login only."""
+
+    name = "jars"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for customer in range(3):
+            yield self.login(customer, f"{self.first}{customer}/0")
+
+    def login(self, customer: int, page: str) -> Request:
+        return Request(
+            f"{self.first}{customer}/login", self.logged_in, meta={"cookiejar": customer}, cb_kwargs={"page": page},
+            dont_filter=True,
+        )  # fmt: skip
+
+    def logged_in(self, response: Response, page: str) -> Any:
+        yield Request(page, self.shown, meta={"cookiejar": response.meta["cookiejar"]}, dont_filter=True)
+
+    def shown(self, response: Response) -> Any:
+        jar = response.meta["cookiejar"]
+        if response.css("title::text").get() == "login":  # the jar came to another worker, without its cookies
+            yield self.login(jar, response.url)
+            return
+        yield {"url": response.url, "title": response.css("title::text").get()}
+        for link in response.css("a::attr(href)").getall():
+            yield Request(response.urljoin(link), self.shown, meta={"cookiejar": jar})

@@ -27,10 +27,11 @@ from hypothesis.stateful import (
 from crawler.frontier.message import ADD, FILTER, LOCAL, START
 from tests.support.shard import CONSTANTS, Shard
 
-FULL_AT = 5  # of 15 names: the memory gets full soon
+FULL_AT = 5  # of 20 names: the memory gets full soon
 MAX_DELIVERIES = 3
 PACED_DELAY, PACED_CONCURRENCY = 20, 2  # host "p": ms, and requests at once
-NAMES = [f"{host}{n}" for host in ("a", "b", "p") for n in range(5)]
+NAMES = [f"{host}{n}" for host in ("a", "b", "p", "j") for n in range(5)]
+JARS = {f"j{n}": {"jar": f"jar {n % 2}"} for n in range(5)}  # host "j": requests of two cookie jars
 FLAGS = [FILTER | ADD, FILTER | ADD, 0, ADD, START | ADD, LOCAL | FILTER | ADD, LOCAL]
 SEED_KEY = "spider:start_urls"
 workers = st.integers(0, 1)
@@ -58,6 +59,7 @@ class Model:
     seen: set[str] = field(default_factory=set)
     starts: set[str] = field(default_factory=set)
     locals: dict[str, str] = field(default_factory=dict)
+    jars: dict[str, str] = field(default_factory=dict)  # jar → worker that leased one of its requests last
     dead: int = 0
     acked: list[int] = field(default_factory=list)
     admitted: int = 0
@@ -164,6 +166,12 @@ class Frontier(RuleBasedStateMachine):
             pipe.hset(f"{self.base}:workers", mapping=dict.fromkeys(self.workers, beat))
             pipe.execute()
 
+    def forget(self, worker: str) -> None:
+        """The worker was not heard of for long."""
+        beat: Any = self.client.hget(f"{self.base}:workers", worker)
+        old = msgpack.unpackb(beat, raw=True)
+        self.client.hset(f"{self.base}:workers", worker, msgpack.packb([1, *old[1:]], use_bin_type=False))
+
     @staticmethod
     def pick(choices: list[int], ids: list[int]) -> list[int]:
         """At most as many of `ids` as there are choices, each once."""
@@ -200,7 +208,10 @@ class Frontier(RuleBasedStateMachine):
 
         reply = self.say(
             worker, want=want, seeds=seeds, ahead=0, locals=[name.encode() for name in local_done],
-            outbox=[(n[0], flags, n.encode(), n.encode(), priority, n.encode()) for n, flags, priority in outbox],
+            outbox=[
+                (n[0], flags, n.encode(), n.encode(), priority, n.encode(), *([JARS[n]] if n in JARS else []))
+                for n, flags, priority in outbox
+            ],
             acks=[(str(i).encode(), need, reason, "", b"") for i, reason in zip(acks, reasons, strict=True)]
             + [(str(i).encode(), 0, "", "", b"") for i in stale],
             gives=[str(i).encode() for i in gives], renew=[str(i).encode() for i in renews],
@@ -234,12 +245,15 @@ class Frontier(RuleBasedStateMachine):
         for host in ("a", "b", "p", ""):
             given = [int(lease.id) for lease in requests if lease.host == host]
             assert given == model.queued(host)[: len(given)], "leased out of order, or what is not queued"
-        if want and any(model.queued(host) for host in "ab"):
+        if want and any(model.queued(host) for host in "ab") and not model.queued("j"):
             assert requests, "something could be leased, and nothing was"
         for lease in requests:
             entry = model.live[int(lease.id)]
             assert (entry.payload, entry.host, entry.deliveries) == (lease.payload, lease.host, lease.redeliveries)
             entry.owner = worker
+            if jar := JARS.get(lease.payload.decode(), {}).get("jar"):
+                assert model.jars.get(jar, worker) == worker or model.jars[jar] not in self.workers, "another's jar"
+                model.jars[jar] = worker
             if lease.host == "p":
                 self.paced_starts.append(reply.now + lease.in_ms)
         expected = model.seeds[:seeds] if not model.full else []
@@ -281,9 +295,7 @@ class Frontier(RuleBasedStateMachine):
                 self.model.live[id_].owner, self.model.live[id_].ended = None, False
             self.model.reclaim()
         else:
-            beat: Any = self.client.hget(f"{self.base}:workers", worker)
-            old = msgpack.unpackb(beat, raw=True)
-            self.client.hset(f"{self.base}:workers", worker, msgpack.packb([1, *old[1:]], use_bin_type=False))
+            self.forget(worker)
         self.born += 1
         self.workers[number] = f"w{self.born}"
         self.shard.join(f"w{self.born}")  # a new worker may have a larger memory: it tries again
@@ -329,6 +341,7 @@ class Frontier(RuleBasedStateMachine):
             assert [int(i) for i in queue] == model.queued(host)
             may_wait = host == "p" and paced >= PACED_CONCURRENCY
             assert not queue or host.encode() in ready or may_wait, f"host {host} would never be asked again"
+        self.pinned_requests_wait_in_one_place(ready)
         deliveries: Any = client.hgetall(f"{base}:deliveries")
         assert {int(i): int(n) for i, n in deliveries.items()} == {
             i: e.deliveries for i, e in model.live.items() if e.deliveries
@@ -337,6 +350,17 @@ class Frontier(RuleBasedStateMachine):
         held_locals: Any = client.hgetall(f"{base}:locals")
         assert {n.decode(): w.decode() for n, w in held_locals.items()} == model.locals
         assert client.llen(SEED_KEY) == len(model.seeds)
+
+    def pinned_requests_wait_in_one_place(self, ready: list[bytes]) -> None:
+        client: Any = self.client
+        base, found = self.base, {b"queue": client.zrange(f"{self.base}:queue:j", 0, -1)}
+        assert not found[b"queue"] or b"j" in ready
+        for holder in client.smembers(f"{base}:holders"):
+            found[holder] = client.zrange(f"{base}:pinned:{holder.decode()}:j", 0, -1)
+            assert bool(found[holder]) == (b"j" in client.zrange(f"{base}:mine:{holder.decode()}", 0, -1))
+        assert sorted(int(i) for ids in found.values() for i in ids) == sorted(self.model.queued("j"))
+        pins = client.hgetall(f"{base}:pins")
+        assert {int(i) for i in pins} == {i for i, e in self.model.live.items() if e.host == "j"}
 
     @invariant()
     def nothing_is_lost_or_done_twice(self) -> None:
@@ -355,6 +379,9 @@ class Frontier(RuleBasedStateMachine):
         if not self.last:
             return
         leases: Any = self.client.zrange(f"{self.base}:leases", 0, -1)
+        for worker in self.workers:
+            self.forget(worker)
+        self.workers = ["w0"]
         if leases:
             self.client.zadd(f"{self.base}:leases", dict.fromkeys(leases, 1))
         start, reply = "want", self.say("w0")
@@ -367,7 +394,8 @@ class Frontier(RuleBasedStateMachine):
         assert self.client.hlen(f"{self.base}:requests") == 0
         left: Any = self.client.keys("*")
         names = {key.decode().removeprefix(f"{self.base}:") for key in left}
-        assert names <= {"meta", "memory", "workers", "replies", "starts", "locals", "dead", "due", "runs", SEED_KEY}
+        of_the_run = {"starts", "locals", "jars", "holders"}  # it is not over while seeds wait
+        assert names <= {"meta", "memory", "workers", "replies", "dead", "due", "runs", SEED_KEY} | of_the_run
 
 
 def run(client: redis_py.Redis, examples: int, steps: int) -> None:

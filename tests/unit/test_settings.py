@@ -99,6 +99,7 @@ DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
     "FRONTIER_ROBOTS_TTL": (86_400, "60", 60),
     "FRONTIER_HOST_MAX_PAGES": (0, "100", 100),
     "FRONTIER_MAX_REPEATED_SEGMENTS": (10, "0", 0),
+    "FRONTIER_PIN_COOKIEJARS": (False, "1", True),
     "FRONTIER_LEASE": (120.0, "10", 10.0),
     "FRONTIER_GRACE": (8.0, "3", 3.0),
     "FRONTIER_IDLE": (0.0, "30", 30.0),

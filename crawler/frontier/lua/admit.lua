@@ -80,9 +80,13 @@ if #msg.outbox > 0 and not msg.drain then
     elseif verdict == 1 then
       local id = next_id + i
       records[#records + 1], records[#records + 2] = id, entry[6]
-      local queue = queues[host]
-      if not queue then queue = {}; queues[host] = queue end
-      queue[#queue + 1], queue[#queue + 2] = order_of(entry[5], id), id
+      local jar = entry[7] and entry[7].jar
+      if jar then redis.call('HSET', pins_key, id, jar); any_pins = true end
+      if not pinned_to_holder(id, host, order_of(entry[5], id), jar) then
+        local queue = queues[host]
+        if not queue then queue = {}; queues[host] = queue end
+        queue[#queue + 1], queue[#queue + 2] = order_of(entry[5], id), id
+      end
       if pages[host] then pages[host] = pages[host] + 1 end
       pushed = pushed + 1
     end

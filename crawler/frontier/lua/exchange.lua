@@ -14,7 +14,7 @@
 -- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add, dedup_add_all, dedup_forget and
 -- dedup_close.
 -- Keys (all in crawler/keys.py): meta runs ready queue:HOST requests leases owners deliveries inflight due workers
--- replies starts locals dead hosts pages.  Times are milliseconds of the server's clock.
+-- replies starts locals dead hosts pages pins jars holders mine:WORKER pinned:WORKER:HOST.  Times are milliseconds of the server's clock.
 
 local base, dedup_base, seed_key = KEYS[1], KEYS[2], KEYS[3]
 local msg = cmsgpack.unpack(ARGV[1])
@@ -37,6 +37,7 @@ local inflight_key, due_key, dead_key = base .. ':inflight', base .. ':due', bas
 local starts_key, locals_key = base .. ':starts', base .. ':locals'
 local workers_key, replies_key = base .. ':workers', base .. ':replies'
 local hosts_key, pages_key = base .. ':hosts', base .. ':pages'
+local pins_key, jars_key, holders_key = base .. ':pins', base .. ':jars', base .. ':holders'
 
 local function has(flags, flag) return flags % (flag * 2) >= flag end
 local function queue_key(host) return base .. ':queue:' .. host end
@@ -69,7 +70,16 @@ end
 local dedup, problem = dedup_open(dedup_base, msg.dedup)
 if not dedup then return redis.error_reply('DEDUP ' .. problem) end
 
+-- No exchange from anybody for a while: an outage, in which nobody could renew anything.
+local hold = tonumber(meta.hold or 0)
+if meta.seen and now - meta.seen > GAP then
+  hold = now + GRACE
+  redis.call('HSET', meta_key, 'hold', hold)
+end
+
 --#include hosts
+
+--#include pins
 
 --#include leases
 
@@ -116,11 +126,6 @@ for _, news in ipairs(msg.crawl_delays) do note_crawl_delay(news[1], news[2]) en
 for _, news in ipairs(msg.health) do note_health(news[1], news[2], news[3], news[4]) end
 
 -- ---------------------------------------------------------------- 4 reclaim the leases of dead workers
-local hold = tonumber(meta.hold or 0)
-if meta.seen and now - meta.seen > GAP then
-  hold = now + GRACE
-  redis.call('HSET', meta_key, 'hold', hold)
-end
 if now >= hold then
   local expired = redis.call('ZRANGEBYSCORE', leases_key, '-inf', now, 'LIMIT', 0, 100)
   if #expired > 0 then
@@ -138,6 +143,7 @@ if now >= hold then
     if #ids > 0 then requeue(ids, owners) end
   end
 end
+if any_pins then free_jars_of_the_dead() end
 redis.call('ZREMRANGEBYSCORE', due_key, '-inf', now)
 
 -- ---------------------------------------------------------------- 5 lease what is due, hosts in turn
@@ -151,30 +157,36 @@ local function grant(id, host, order, start, counted)
   leases[#leases + 1] = {id, start - now, 0, host, false, host == '' and 0 or limits_of(host).delay}
 end
 
--- Hands out up to `share` requests of a host and says when the host's next turn is.
-local function lease_from(host, turn, share)
+-- Hands out up to `share` requests of a host and says when the host's next turn is.  `pinned`: of those that only this
+-- worker may have; its host stays in line there while it is blocked or busy, for nobody puts it back.
+local function lease_from(host, turn, share, pinned)
+  local line = pinned and mine_key(worker) or ready_key
+  local queue = pinned and pinned_key(worker, host) or queue_key(host)
   local limit = limits_of(host)
-  if limit.blocked then return redis.call('ZREM', ready_key, host) end
-  local start, n, paced = now, share, host ~= '' and limit.delay > 0
-  if paced then
-    start = math.max(now, turn)
-    n = math.min(n, math.floor((now + AHEAD - start) / limit.delay) + 1,
-      limit.concurrency - tonumber(redis.call('HGET', inflight_key, host) or 0))
+  local function leave()
+    if pinned then redis.call('ZADD', line, now + AHEAD * 2, host) else redis.call('ZREM', line, host) end
   end
-  local popped = n > 0 and redis.call('ZPOPMIN', queue_key(host), n) or {}
+  if limit.blocked then return leave() end
+  local start, n, paced, busy = now, share, host ~= '' and limit.delay > 0, 0
+  if paced then
+    if any_pins then turn = math.max(turn, tonumber(redis.call('ZSCORE', due_key, host) or 0)) end
+    start, busy = math.max(now, turn), tonumber(redis.call('HGET', inflight_key, host) or 0)
+    n = math.min(n, math.floor((now + AHEAD - start) / limit.delay) + 1, limit.concurrency - busy)
+  end
+  local popped = n > 0 and redis.call('ZPOPMIN', queue, n) or {}
+  if any_pins and not pinned then popped = without_others_jars(popped, host) end
   for i = 1, #popped, 2 do
     grant(popped[i], host, popped[i + 1], start, paced)
     if paced then start = start + limit.delay end
   end
-  local left = redis.call('EXISTS', queue_key(host)) == 1
   if paced and #popped > 0 then
     redis.call('ZADD', due_key, 'GT', start, host)
-    local busy = redis.call('HINCRBY', inflight_key, host, #popped / 2)
-    left = left and busy < limit.concurrency
-  elseif paced and n <= 0 then
-    left = false
+    if pinned then redis.call('ZADD', ready_key, 'XX', 'GT', start, host) end
+    busy = redis.call('HINCRBY', inflight_key, host, #popped / 2)
   end
-  if left then redis.call('ZADD', ready_key, start, host) else redis.call('ZREM', ready_key, host) end
+  if redis.call('EXISTS', queue) == 0 then redis.call('ZREM', line, host)
+  elseif paced and busy >= limit.concurrency then leave()
+  else redis.call('ZADD', line, start, host) end
 end
 
 local queued = redis.call('HLEN', requests_key) - redis.call('ZCARD', leases_key)
@@ -182,15 +194,18 @@ local want = math.min(msg.want, math.ceil(queued / math.max(1, redis.call('HLEN'
 if want > 0 and state == 'running' and meta.paused ~= '1' then
   local skip = {}
   for _, host in ipairs(msg.skip) do skip[host] = true end
-  local found = redis.call('ZRANGEBYSCORE', ready_key, '-inf', now + AHEAD, 'WITHSCORES',
-    'LIMIT', 0, want + #msg.skip)
   local hosts = {}
-  for i = 1, #found, 2 do
-    if not skip[found[i]] then hosts[#hosts + 1] = {found[i], tonumber(found[i + 1])} end
+  for _, line in ipairs(any_pins and {mine_key(worker), ready_key} or {ready_key}) do
+    local found = redis.call('ZRANGEBYSCORE', line, '-inf', now + AHEAD, 'WITHSCORES', 'LIMIT', 0, want + #msg.skip)
+    for i = 1, #found, 2 do
+      if not skip[found[i]] then hosts[#hosts + 1] = {found[i], tonumber(found[i + 1]), line ~= ready_key} end
+    end
   end
   for i, host in ipairs(hosts) do
     local share = math.ceil((want - #leases) / (#hosts - i + 1))
-    if share > 0 then lease_from(host[1], host[2], math.min(share, limits_of(host[1]).concurrency + msg.ahead)) end
+    if share > 0 then
+      lease_from(host[1], host[2], math.min(share, limits_of(host[1]).concurrency + msg.ahead), host[3])
+    end
   end
 end
 
@@ -292,13 +307,16 @@ if state == 'running' and (start_state == 'done' or start_state == 'failed') and
   state = 'finished'
   redis.call('HSET', base .. ':runs', meta.name, now)
   redis.call('HSET', meta_key, 'finished', now)
-  redis.call('DEL', starts_key, locals_key, pages_key)
+  redis.call('DEL', starts_key, locals_key, pages_key, pins_key, jars_key, holders_key)
 end
 redis.call('HSET', meta_key, 'seen', now, 'last_work', last_work, 'state', state)
 
 local next_due = -1
-local first = redis.call('ZRANGE', ready_key, 0, 0, 'WITHSCORES')
-if first[2] then next_due = math.max(0, tonumber(first[2]) - now) end
+for _, line in ipairs(any_pins and {mine_key(worker), ready_key} or {ready_key}) do
+  local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')[2]
+  local wait = first and math.max(0, tonumber(first) - now)
+  if wait and (next_due < 0 or wait < next_due) then next_due = wait end
+end
 
 local leased = redis.call('ZCARD', leases_key)
 local reply = {msg.seq, now, table.concat(verdicts), leases, lost, unacked, state, held - leased, leased,

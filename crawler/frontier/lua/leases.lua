@@ -21,20 +21,25 @@ end
 local function requeue(ids, owners)
   release(ids, owners)
   for i, owner in ipairs(owners) do
-    redis.call('ZADD', queue_key(owner.host), owner.order, ids[i])
-    wake(owner.host)
+    local jar = any_pins and redis.call('HGET', pins_key, ids[i])
+    if not pinned_to_holder(ids[i], owner.host, owner.order, jar) then
+      redis.call('ZADD', queue_key(owner.host), owner.order, ids[i])
+      wake(owner.host)
+    end
   end
 end
 
 local function drop(ids)
   redis.call('HDEL', requests_key, unpack(ids))
   redis.call('HDEL', deliveries_key, unpack(ids))
+  if any_pins then redis.call('HDEL', pins_key, unpack(ids)) end
 end
 
 local function bury(id, owner, reason, url, deliveries, forget)
   if forget ~= '' then dedup_forget(dedup, forget) end   -- DEDUP_FORGET_FAILED: a later link tries it again
   redis.call('XADD', dead_key, 'MAXLEN', msg.dead_max, '*', 'id', id, 'reason', reason, 'url', url, 'host', owner.host,
-    'worker', owner.worker, 'deliveries', deliveries, 'payload', redis.call('HGET', requests_key, id) or '')
+    'worker', owner.worker, 'deliveries', deliveries, 'payload', redis.call('HGET', requests_key, id) or '',
+    'jar', any_pins and redis.call('HGET', pins_key, id) or '')
 end
 
 -- Splits ids into those that this worker owns and those it lost.

@@ -2,7 +2,7 @@
 -- in one place whatever happens. A letter that is gone already (another operator was faster) is left alone.
 --
 --   KEYS   1 base of the frontier's keys
---   ARGV   1 order: priority, fifo or lifo    then per letter: 2 entry id   3 host   4 priority   5 payload
+--   ARGV   1 order: priority, fifo or lifo    then per letter: 2 entry id   3 host   4 priority   5 payload   6 jar
 --   reply  number of requests queued
 
 local base = KEYS[1]
@@ -17,11 +17,12 @@ local function order_of(priority, id)
 end
 
 local queued = 0
-for i = 2, #ARGV, 4 do
+for i = 2, #ARGV, 5 do
   local host = ARGV[i + 1]
   if redis.call('XDEL', base .. ':dead', ARGV[i]) == 1 then
     local id = redis.call('HINCRBY', base .. ':meta', 'ids', 1)
     redis.call('HSET', base .. ':requests', id, ARGV[i + 3])
+    if ARGV[i + 4] ~= '' then redis.call('HSET', base .. ':pins', id, ARGV[i + 4]) end
     redis.call('ZADD', base .. ':queue:' .. host, order_of(tonumber(ARGV[i + 2]), id), id)
     -- A host that is as busy as it may be is taken out again by the next exchange that looks at it.
     local due = tonumber(redis.call('ZSCORE', base .. ':due', host) or 0)
