@@ -55,7 +55,7 @@ up: .env ## Redis and $WORKERS workers of $SPIDER in Docker (ARGS="--scale worke
 	docker compose up --build $(ARGS)
 
 down: ## stop what `make up` started; data stays in the volumes (ARGS=--volumes removes it)
-	docker compose down $(ARGS)
+	docker compose --profile '*' down $(ARGS)
 
 .env:
 	@sed "s/^REDIS_PASSWORD=.*/REDIS_PASSWORD=$$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')/" .env.example > .env
