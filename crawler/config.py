@@ -63,6 +63,13 @@ def text(settings: BaseSettings, name: str, default: str = "") -> str:
     return str(settings.get(name) or default)
 
 
+def words(settings: BaseSettings, name: str, default: str = "") -> frozenset[str]:
+    """The setting as a set of lower-case words: a list, or a string with commas or spaces between them."""
+    value = settings.get(name, default)
+    parts = value if isinstance(value, (list, tuple, set, frozenset)) else str(value or "").replace(",", " ").split()
+    return frozenset(str(part).lower() for part in parts)
+
+
 def _check_range(name: str, value: object, number_: float, low: float, high: float | None) -> None:
     if high is None and number_ < low:
         raise ConfigError(name, value, f"must be at least {low}")

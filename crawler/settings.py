@@ -37,8 +37,8 @@ CONCURRENT_REQUESTS = _env.integer("CONCURRENT_REQUESTS", 16, low=1)
 CONCURRENT_ITEMS = _env.integer("CONCURRENT_ITEMS", 16, low=1)  # Scrapy starts so many tasks for each response
 CONCURRENT_REQUESTS_PER_DOMAIN = _env.integer("CONCURRENT_REQUESTS_PER_DOMAIN", 1, low=1)
 AUTOTHROTTLE_ENABLED = False  # it would tune each worker alone; the frontier keeps the pace for all of them
-CRAWLER_ALLOW_PRIVATE = _env.flag("CRAWLER_ALLOW_PRIVATE", False)
 DOWNLOADER_MIDDLEWARES = {
+    "crawler.guard.SchemeGuard": 935,
     "crawler.guard.PrivateAddressGuard": 940,
     "crawler.robots.RobotsCache": 945,
     "crawler.frontier.Politeness": 950,
@@ -51,6 +51,13 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
     "crawler.canonical.MetaRefreshMiddleware": 580,
 }
+
+# --- What a site can do to us: see docs/security.md
+CRAWLER_ALLOW_PRIVATE = _env.flag("CRAWLER_ALLOW_PRIVATE", False)
+CRAWLER_PRIVATE_HOSTS = _env.text("CRAWLER_PRIVATE_HOSTS")
+CRAWLER_SCHEMES = _env.text("CRAWLER_SCHEMES", "http,https")
+DOWNLOAD_MAXSIZE = _env.integer("DOWNLOAD_MAXSIZE", 64 * 1024**2)  # bytes, before and after decompression
+DOWNLOAD_TIMEOUT = _env.number("DOWNLOAD_TIMEOUT", 60)  # seconds, from the connection to the last byte
 
 # --- One URL, one page: what counts as the same request
 REQUEST_FINGERPRINTER_CLASS = "crawler.canonical.CanonicalFingerprinter"

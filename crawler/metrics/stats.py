@@ -42,7 +42,7 @@ COUNTERS = {
     "crawler_frontier_dropped": Counter(
         "Requests that were not fetched on purpose.",
         "reason",
-        ("robots", "private", "offsite", "depth", "url_length", "host_max_pages", "repeated_segments"),
+        ("robots", "private", "scheme", "offsite", "depth", "url_length", "host_max_pages", "repeated_segments"),
     ),
 }
 
@@ -61,6 +61,7 @@ _EXACT: dict[str, tuple[str, str]] = {
     "scheduler/unserializable": ("crawler_frontier_local", ""),
     "robotstxt/forbidden": ("crawler_frontier_dropped", "robots"),
     "guard/refused": ("crawler_frontier_dropped", "private"),
+    "guard/scheme": ("crawler_frontier_dropped", "scheme"),
     "offsite/filtered": ("crawler_frontier_dropped", "offsite"),
     "depth/request_ignored_count": ("crawler_frontier_dropped", "depth"),
     "urllength/request_ignored_count": ("crawler_frontier_dropped", "url_length"),

@@ -6,6 +6,7 @@ Offline there is no public address, so 127.0.0.1 plays one, and 127.0.0.2 is the
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,9 @@ from scrapy.resolver import CachingThreadedResolver
 from twisted.internet import defer
 from crawler import guard
 
-guard.is_private = lambda host: host == "127.0.0.2"
+options = json.loads(sys.argv[1])
+JUDGES = {"is_private": guard.is_private, "one": lambda host: host == "127.0.0.2"}
+guard.is_private = JUDGES[options.pop("judge")]
 ADDRESSES = {
     "public.example": ["127.0.0.1"], "private.example": ["127.0.0.2"],
     "changing.example": ["127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.2"],
@@ -39,12 +42,12 @@ class Resolver(CachingThreadedResolver):
 
 class Spider(scrapy.Spider):
     name = "guarded"
-    def __init__(self, urls, **kwargs):
+    def __init__(self, urls, meta, **kwargs):
         super().__init__(**kwargs)
-        self.urls, self.got, self.failed = urls, [], []
+        self.urls, self.meta, self.got, self.failed = urls, meta, [], []
     async def start(self):
         for url in self.urls:
-            yield scrapy.Request(url, errback=self.errback, dont_filter=True)
+            yield scrapy.Request(url, meta=dict(self.meta), errback=self.errback, dont_filter=True)
     def parse(self, response):
         self.got.append(response.url)
         if b"image" in response.body:
@@ -55,11 +58,11 @@ class Spider(scrapy.Spider):
         stats = self.crawler.stats.get_stats()
         print(json.dumps({"got": self.got, "failed": self.failed, "stats": stats}, default=str))
 
-options = json.loads(sys.argv[1])
 process = AsyncCrawlerProcess({
-    "DOWNLOADER_MIDDLEWARES": {"crawler.guard.PrivateAddressGuard": 940}, "LOG_LEVEL": "INFO",
+    "DOWNLOADER_MIDDLEWARES": {"crawler.guard.SchemeGuard": 935, "crawler.guard.PrivateAddressGuard": 940},
+    "LOG_LEVEL": "INFO",
     "TWISTED_DNS_RESOLVER": Resolver, "DNSCACHE_ENABLED": False, "REMOTE_CONTROL_ENABLED": False,
-    "TELNETCONSOLE_ENABLED": False, "CONCURRENT_REQUESTS": 1, "RETRY_TIMES": 1,
+    "TELNETCONSOLE_ENABLED": False, "CONCURRENT_REQUESTS": 1, "DNS_TIMEOUT": 5, "RETRY_TIMES": 1,
     "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}, "FILES_STORE": options.pop("folder"),
     **options.pop("settings"),
 })
@@ -68,8 +71,13 @@ process.start()
 """
 
 
-def crawl(folder: Path, urls: list[str], **settings: Any) -> tuple[dict[str, Any], str]:
-    options = json.dumps({"urls": urls, "folder": str(folder), "settings": settings})
+def crawl(
+    folder: Path, urls: list[str], judge: str = "one", meta: dict[str, Any] | None = None, **settings: Any
+) -> tuple[dict[str, Any], str]:
+    """What the spider saw, and the log. `judge`: what is private, 127.0.0.2 alone or what really is."""
+    options = json.dumps(
+        {"urls": urls, "meta": meta or {}, "judge": judge, "folder": str(folder), "settings": settings}
+    )
     done = subprocess.run(
         [sys.executable, "-c", CRAWL, options], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60
     )
@@ -136,23 +144,59 @@ def test_media_in_the_private_network(tmp_path: Path) -> None:
     assert report["stats"]["guard/refused"] == 1
 
 
-def test_a_private_proxy_is_the_user_s_choice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_private_proxy_has_to_be_listed(tmp_path: Path, listed: bool) -> None:
     with Pages({"http://public.example/": "by proxy"}, "127.0.0.2") as proxy:
         port = proxy.url.rpartition(":")[2]
-        program = CRAWL.replace(
-            "yield scrapy.Request(url, ",
-            f'yield scrapy.Request(url, meta={{"proxy": "http://private.example:{port}"}}, ',
-        )
-        options = json.dumps({"urls": ["http://public.example/"], "folder": str(tmp_path), "settings": {}})
-        done = subprocess.run(
-            [sys.executable, "-c", program, options],
-            cwd=PROJECT,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-    assert json.loads(done.stdout)["got"] == ["http://public.example/"]
+        meta = {"proxy": f"http://private.example:{port}"}
+        settings = {"CRAWLER_PRIVATE_HOSTS": "private.example"} if listed else {}
+        report, _ = crawl(tmp_path, ["http://public.example/"], meta=meta, **settings)
+    assert report["got"] == (["http://public.example/"] if listed else [])
+    assert len(proxy.hits) == listed
+
+
+def test_the_environment_s_proxy_needs_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Pages({"http://public.example/": "by proxy"}, "127.0.0.2") as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        report, _ = crawl(tmp_path, ["http://public.example/", f"{proxy.url}/"])
+    assert report["got"] == ["http://public.example/"]
+    assert report["stats"]["guard/refused"] == 1
+
+
+def test_a_meta_refresh_into_the_private_network(tmp_path: Path) -> None:
+    with Pages({"/": "secret"}, "127.0.0.2") as secret:
+        refresh = f'<meta http-equiv="refresh" content="0; url={secret.url}/">'
+        with Pages({"/": refresh}) as public:
+            report, _ = crawl(tmp_path, [f"{public.url}/"])
+    assert not secret.hits
+    assert report["stats"]["guard/refused"] == 1
+
+
+def test_no_trick_with_the_real_resolver(tmp_path: Path) -> None:
+    """The very addresses of this machine, in every spelling that its own resolver knows."""
+    hosts = [
+        "127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1", "017700000001", "0",
+        "0.0.0.0", "localhost", "LocalHost.", "127.0.0.1.", "example.com@127.0.0.1", "[::1]",
+        "[::ffff:127.0.0.1]", "[::]", socket.gethostname(),
+    ]  # fmt: skip
+    resolver = "scrapy.resolver.CachingHostnameResolver"  # the one that knows IPv6
+    with Pages({"/": "secret"}, "") as secret:
+        port = secret.url.rpartition(":")[2]
+        urls = [f"http://{host}:{port}/" for host in hosts]
+        for settings in ({}, {"TWISTED_DNS_RESOLVER": resolver}):
+            report, _ = crawl(tmp_path, urls, judge="is_private", **settings)
+            assert not secret.hits
+            assert [kind for _, kind in report["failed"]] == ["IgnoreRequest"] * len(hosts)
+            assert report["stats"]["guard/refused"] == len(hosts)
+        report, _ = crawl(tmp_path, urls[:5], judge="is_private", CRAWLER_ALLOW_PRIVATE=True)
+        assert len(report["got"]) == secret.hits.total() == 5
+
+
+def test_no_file_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    report, _ = crawl(tmp_path, [f"file://{tmp_path}/secret", "data:,x"])
+    assert report["got"] == []
+    assert report["stats"]["guard/scheme"] == 2
 
 
 def test_the_flag_turns_it_off(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ CASES: list[tuple[dict[str, Any], str, str, float]] = [
     ({"scheduler/unserializable": 2}, "crawler_frontier_local_total", "", 2),
     ({"robotstxt/forbidden": 2}, "crawler_frontier_dropped_total", "robots", 2),
     ({"guard/refused": 2}, "crawler_frontier_dropped_total", "private", 2),
+    ({"guard/scheme": 2}, "crawler_frontier_dropped_total", "scheme", 2),
     ({"frontier/dropped/host_max_pages": 2}, "crawler_frontier_dropped_total", "host_max_pages", 2),
     ({"retry/count": 3}, "crawler_scrapy_stat", "retry/count", 3),
     ({"downloader/response_status_count/404": 3}, "crawler_scrapy_stat", "downloader/response_status_count/404", 3),

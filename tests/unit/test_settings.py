@@ -27,6 +27,7 @@ WIRING = {
     "ROBOTSTXT_USER_AGENT": "crawler",
     "AUTOTHROTTLE_ENABLED": False,
     "DOWNLOADER_MIDDLEWARES": {
+        "crawler.guard.SchemeGuard": 935,
         "crawler.guard.PrivateAddressGuard": 940,
         "crawler.robots.RobotsCache": 945,
         "crawler.frontier.Politeness": 950,
@@ -58,6 +59,10 @@ WIRING = {
 
 # variable: (default, text in the environment, value it gives)
 DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
+    "CRAWLER_PRIVATE_HOSTS": ("", "intranet.example", "intranet.example"),
+    "CRAWLER_SCHEMES": ("http,https", "https", "https"),
+    "DOWNLOAD_MAXSIZE": (64 * 1024**2, "1000", 1000),
+    "DOWNLOAD_TIMEOUT": (60, "2.5", 2.5),
     "BOT_NAME": ("crawler", "mybot", "mybot"),
     "USER_AGENT": ("crawler/1.0 (+contact not set)", "mine/2", "mine/2"),
     "WORKER_NAME": (f"{os.uname().nodename}-{os.getpid()}", "w1", "w1"),
