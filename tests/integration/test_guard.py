@@ -183,7 +183,8 @@ def test_no_trick_with_the_real_resolver(tmp_path: Path) -> None:
     with Pages({"/": "secret"}, "") as secret:
         port = secret.url.rpartition(":")[2]
         urls = [f"http://{host}:{port}/" for host in hosts]
-        for settings in ({}, {"TWISTED_DNS_RESOLVER": resolver}):
+        more: list[dict[str, Any]] = [{}, {"TWISTED_DNS_RESOLVER": resolver}]
+        for settings in more:
             report, _ = crawl(tmp_path, urls, judge="is_private", **settings)
             assert not secret.hits
             assert [kind for _, kind in report["failed"]] == ["IgnoreRequest"] * len(hosts)
