@@ -6,8 +6,10 @@ unpacked as raw bytes, since payloads are bytes.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from typing import Any
 
 import msgpack
@@ -28,6 +30,29 @@ Admission = tuple[str, int, bytes, bytes, int, bytes] | tuple[str, int, bytes, b
 Health = tuple[str, int, int, int]  # host, 1 fine or 0 failing, how long ago that request started, Retry-After
 # Lease id, entries of this message it depends on, failure reason or "", URL of a failure, dedup item to forget or b"".
 Ack = tuple[bytes, int, str, str, bytes]
+
+
+_ROW = struct.Struct(">HBdIII")
+_PLAIN = {FILTER | ADD}
+
+
+def columns(outbox: Sequence[Admission]) -> list[Any]:
+    """The admissions as the script reads them: what was seen before, most of it, costs it next to nothing.
+
+    Host names, each once; per entry a row of fixed length (position of its host, flags, priority, where its fingerprint
+    begins, where its payload begins and ends; from 1); the dedup items; one text of all fingerprints and payloads in
+    turn; cookie jars by position; whether all are to be filtered and remembered, and nothing else.
+    """
+    if not outbox:
+        return []
+    hosts, flags, items, fingerprints, priorities, payloads = zip(*[entry[:6] for entry in outbox], strict=True)
+    places = {host: place for place, host in enumerate(dict.fromkeys(hosts), start=1)}
+    texts = list(chain.from_iterable(zip(fingerprints, payloads, strict=True)))
+    ends = list(accumulate(map(len, texts), initial=0))
+    begins = [end + 1 for end in ends]
+    rows = map(_ROW.pack, map(places.__getitem__, hosts), flags, priorities, begins[::2], begins[1::2], ends[2::2])
+    jars = {place: entry[6]["jar"] for place, entry in enumerate(outbox, start=1) if len(entry) > 6 and entry[6]}
+    return [list(places), b"".join(rows), items, b"".join(texts), jars, set(flags) == _PLAIN]
 
 
 @dataclass(slots=True)
@@ -59,7 +84,7 @@ class Message:
     def pack(self, constants: dict[str, Any], drain: bool = False) -> bytes:
         """The message with the worker's `constants` (:meth:`Policy.constants`) as one msgpack map."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        fields["drain"] = drain
+        fields["outbox"], fields["drain"] = columns(self.outbox), drain
         packed: bytes = msgpack.packb(fields | constants, use_bin_type=False)
         return packed
 
@@ -99,11 +124,13 @@ class Reply:
 
     @classmethod
     def unpack(cls, data: bytes) -> Reply:
-        """The reply from the script's msgpack array."""
-        raw = msgpack.unpackb(data, raw=True, strict_map_key=False)
+        """The reply from the script's two msgpack arrays: itself, and the payloads of its leases."""
+        documents = msgpack.Unpacker(raw=True)
+        documents.feed(data)
+        raw, payloads = documents
         raw[3] = [
             Lease(lease_id, in_ms, redeliveries, host.decode(), payload, delay)
-            for lease_id, in_ms, redeliveries, host, payload, delay in raw[3]
+            for (lease_id, in_ms, redeliveries, host, delay), payload in zip(raw[3], payloads, strict=True)
             if payload  # gone in the meantime: only in the replay of an old reply
         ]
         raw[6], raw[11], raw[12] = raw[6].decode(), raw[11].decode(), bool(raw[12])

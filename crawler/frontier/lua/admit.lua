@@ -1,21 +1,40 @@
 -- Part of exchange.lua: dedup and push in one step.
 -- ---------------------------------------------------------------- 1 admit: dedup and push in one step
+-- The outbox comes in columns (message.py): what was seen before, most of it, is never unpacked here.
+local host_names, rows, items, texts, jars, plain = unpack(msg.outbox)
+local count = items and #items or 0
 local verdicts, first_full, pushed = {}, nil, 0
-if msg.drain and #msg.outbox > 0 then
-  for i = 1, #msg.outbox do verdicts[i] = 5 end
-  first_full = 1
+
+-- → place of the host, flags, priority, where the fingerprint begins, where the payload begins and ends
+local function row(i) return struct.unpack('>HBdIII', rows, 23 * i - 22) end
+local function flags_of(i) return string.byte(rows, 23 * i - 20) end
+
+local function fingerprint_of(i)
+  local _, _, _, first, middle = row(i)
+  return string.sub(texts, first, middle - 1)
 end
 
 -- What is seen, unless only a worker that died could have run it: then it is new again (1). While that worker lives the
 -- answer may change (3), so nobody may remember it.
-local any_local = redis.call('EXISTS', locals_key) == 1
-local function seen(fingerprint)
-  local holder = any_local and redis.call('HGET', locals_key, fingerprint)
-  if not holder or holder == worker then return 0 end
+local any_local = count > 0 and redis.call('EXISTS', locals_key) == 1
+local function seen(i)
+  local fingerprint = any_local and fingerprint_of(i)
+  local holder = fingerprint and redis.call('HGET', locals_key, fingerprint)
+  if not holder or holder == worker then return '0' end
   local beat = redis.call('HGET', workers_key, holder)
-  if beat and now - cmsgpack.unpack(beat)[1] <= LIVE then return 3 end
+  if beat and now - cmsgpack.unpack(beat)[1] <= LIVE then return '3' end
   redis.call('HDEL', locals_key, fingerprint)
-  return 1
+  return '1'
+end
+
+-- The dupefilter's answer to entry i (1 new, 0 seen, -1 full) as a verdict.
+local function verdict_for(i, answer)
+  if answer == 1 then return '1' end
+  if answer == -1 then
+    first_full = i
+    return '2'
+  end
+  return has(flags_of(i), FILTER) and seen(i) or '1'
 end
 
 -- A host that has had its share of pages (FRONTIER_HOST_MAX_PAGES) gets no more; dont_filter means "in spite of all".
@@ -26,77 +45,78 @@ local function over_cap(host, flags)
   return has(flags, FILTER) and pages[host] >= msg.host_max_pages
 end
 
--- The dupefilter is asked for the whole batch at once, which costs it less, unless what comes before an entry can decide
--- that it is not asked at all: a start request in the batch, or a cap of its host. Where it is full nothing is recorded
--- any more, so what it says of later entries changes nothing.
-local function ask_all()
-  local items = {}
-  for _, entry in ipairs(msg.outbox) do
-    if has(entry[2], START) then return nil end
-    if has(entry[2], ADD) then items[#items + 1] = entry[3] end
+local function judge(i)
+  local place, flags = row(i)
+  local host, fingerprint = host_names[place], has(flags, START) and fingerprint_of(i)
+  if over_cap(host, flags) then return '4' end
+  if fingerprint and redis.call('SISMEMBER', starts_key, fingerprint) == 1 then return '0' end
+  local verdict = has(flags, ADD) and verdict_for(i, dedup_add(dedup, items[i])) or '1'
+  if verdict == '1' then
+    if fingerprint then redis.call('SADD', starts_key, fingerprint) end
+    if pages[host] and not has(flags, LOCAL) then pages[host] = pages[host] + 1 end
   end
-  return dedup_add_all(dedup, items)
+  return verdict
 end
 
-local answers, asked = msg.host_max_pages == 0 and not msg.drain and ask_all(), 0
-local function add(item)
-  if not answers then return dedup_add(dedup, item) end
-  asked = asked + 1
-  return answers[asked]
+local function judge_one_by_one()
+  for i = 1, count do verdicts[i] = first_full and '2' or judge(i) end
+  for host, n in pairs(pages) do redis.call('HSET', pages_key, host, n) end
 end
 
-local function verdict_of(entry)
-  local flags, item, fingerprint = entry[2], entry[3], entry[4]
-  if over_cap(entry[1], flags) then return 4 end
-  if has(flags, START) and redis.call('SISMEMBER', starts_key, fingerprint) == 1 then return 0 end
-  if has(flags, ADD) then
-    local new = add(item)
-    if new == -1 then return 2 end
-    if new == 0 and has(flags, FILTER) then
-      local verdict = seen(fingerprint)
-      if verdict ~= 1 then return verdict end
-    end
+-- The same for links that are all to be added and filtered: one question to the dupefilter.
+local function judge_at_once()
+  for i, answer in ipairs(dedup_add_all(dedup, items)) do
+    verdicts[i] = first_full and '2' or verdict_for(i, answer)
   end
-  if has(flags, START) then redis.call('SADD', starts_key, fingerprint) end
-  return 1
 end
 
-local function order_of(priority, id)
-  if msg.order == 'fifo' then return id end
-  if msg.order == 'lifo' then return -id end
+local function order_of(priority, id, id_text)
+  if msg.order == 'lifo' then return '-' .. id_text end
+  if msg.order == 'fifo' or priority == 0 then return id_text end
   return -priority * LEVEL + id
 end
 
-if #msg.outbox > 0 and not msg.drain then
-  local next_id = redis.call('HINCRBY', meta_key, 'ids', #msg.outbox) - #msg.outbox
-  local records, queues = {}, {}
-  for i, entry in ipairs(msg.outbox) do
-    local host, flags = entry[1], entry[2]
-    local verdict = first_full and 2 or verdict_of(entry)
-    if verdict == 2 then first_full = first_full or i end
-    verdicts[i] = verdict
-    if verdict == 1 and has(flags, LOCAL) then
-      redis.call('HSET', locals_key, entry[4], worker)
-    elseif verdict == 1 then
-      local id = next_id + i
-      records[#records + 1], records[#records + 2] = id, entry[6]
-      local jar = entry[7] and entry[7].jar
-      if jar then redis.call('HSET', pins_key, id, jar); any_pins = true end
-      if not pinned_to_holder(id, host, order_of(entry[5], id), jar) then
-        local queue = queues[host]
-        if not queue then queue = {}; queues[host] = queue end
-        queue[#queue + 1], queue[#queue + 2] = order_of(entry[5], id), id
+local function push_new()
+  local last_id = redis.call('HINCRBY', meta_key, 'ids', count) - count
+  local records, queues, woken = {}, {}, {}
+  for i = 1, count do
+    if verdicts[i] == '1' then
+      local place, flags, priority, _, middle, last = row(i)
+      if has(flags, LOCAL) then
+        redis.call('HSET', locals_key, fingerprint_of(i), worker)
+      else
+        pushed = pushed + 1
+        local id, host = last_id + i, host_names[place]
+        local id_text, queue = tostring(id), queues[host]
+        records[2 * pushed - 1], records[2 * pushed] = id_text, string.sub(texts, middle, last)
+        local order, jar = order_of(priority, id, id_text), jars[i]
+        if jar then
+          redis.call('HSET', pins_key, id_text, jar)
+          any_pins = true
+        end
+        if not (jar and pinned_to_holder(id_text, host, order, jar)) then
+          if not queue then
+            queue = {}
+            queues[host], woken[#woken + 1] = queue, host
+          end
+          local n = #queue
+          queue[n + 1], queue[n + 2] = order, id_text
+        end
       end
-      if pages[host] then pages[host] = pages[host] + 1 end
-      pushed = pushed + 1
     end
   end
-  if pushed > 0 then redis.call('HSET', requests_key, unpack(records)) end
-  for host, queue in pairs(queues) do
-    redis.call('ZADD', queue_key(host), unpack(queue))
-    wake(host)
-  end
-  for host, n in pairs(pages) do redis.call('HSET', pages_key, host, n) end
+  if pushed == 0 then return end
+  redis.call('HSET', requests_key, unpack(records))
+  for _, host in ipairs(woken) do redis.call('ZADD', queue_key(host), unpack(queues[host])) end
+  wake(woken)
+end
+
+if count > 0 and msg.drain then
+  for i = 1, count do verdicts[i] = '5' end
+  first_full = 1
+elseif count > 0 then
+  if plain and msg.host_max_pages == 0 then judge_at_once() else judge_one_by_one() end
+  push_new()
   if first_full then redis.call('HSET', meta_key, 'full', 1) end
 end
 if #msg.locals > 0 then redis.call('HDEL', locals_key, unpack(msg.locals)) end

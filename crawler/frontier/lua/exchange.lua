@@ -2,7 +2,7 @@
 --
 --   KEYS   1 base of the frontier's keys    2 base of the dupefilter's keys    3 the seed key
 --   ARGV   1 the message, msgpack           (fields: crawler/frontier/message.py)
---   reply  msgpack array                    (fields: crawler/frontier/message.py)
+--   reply  two msgpack arrays, the second of payloads   (fields: crawler/frontier/message.py)
 --
 -- Order of work: replay check, validation, admit, ack, give back, renew, reclaim, lease, seeds, start claim, end of run.
 -- Idempotent: `replies` keeps the last number and answer of each worker; a repeated number is answered from there and
@@ -21,6 +21,7 @@ local msg = cmsgpack.unpack(ARGV[1])
 local worker = msg.worker
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local now_text = string.format('%.0f', now)   -- the server formats numbers more slowly than it takes texts
 
 local LIVE = 10000      -- a worker not heard of for this long counts as dead for the end of the run
 local GAP = 5000        -- no exchange from anybody for this long: an outage, not dead workers
@@ -43,28 +44,30 @@ local function has(flags, flag) return flags % (flag * 2) >= flag end
 local function queue_key(host) return base .. ':queue:' .. host end
 
 -- ---------------------------------------------------------------- replay of a lost reply
-local function with_payloads(reply)
-  local leases = reply[4]
+-- Kept is what does not change; the payloads of the leases are added each time.
+local function with_payloads(packed, leases)
+  local payloads = {}
   if #leases > 0 then
     local ids = {}
     for i, lease in ipairs(leases) do ids[i] = lease[1] end
-    local payloads = redis.call('HMGET', requests_key, unpack(ids))
-    for i, lease in ipairs(leases) do lease[5] = payloads[i] end
+    payloads = redis.call('HMGET', requests_key, unpack(ids))
   end
-  return cmsgpack.pack(reply)
+  return packed .. cmsgpack.pack(payloads)
 end
 
 local last = redis.call('HGET', replies_key, worker)
-if last then
-  last = cmsgpack.unpack(last)
-  if last[1] == msg.seq then return with_payloads(last) end
+local mark = msg.seq .. '\n'
+if last and string.sub(last, 1, #mark) == mark then
+  local packed = string.sub(last, #mark + 1)
+  return with_payloads(packed, cmsgpack.unpack(packed)[4])
 end
 
 local meta = {}
-local flat = redis.call('HGETALL', meta_key)
-for i = 1, #flat, 2 do meta[flat[i]] = flat[i + 1] end
+local META = {'run', 'state', 'name', 'start', 'start_owner', 'start_until', 'paused', 'full', 'hold', 'seen', 'last_work',
+  'pruned'}
+for i, value in ipairs(redis.call('HMGET', meta_key, unpack(META))) do meta[META[i]] = value or nil end
 if meta.run ~= msg.run then
-  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, ''})
+  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, ''}, {})
 end
 
 local dedup, problem = dedup_open(dedup_base, msg.dedup)
@@ -94,22 +97,22 @@ end
 if #ready_acks > 0 then
   local ids = {}
   for i, ack in ipairs(ready_acks) do ids[i] = ack[1] end
-  local mine, owners, place = owned(ids)
+  local mine, values, place = owned(ids)
   for i, id in ipairs(mine) do
     local ack = ready_acks[place[i]]
     if ack[3] ~= '' then
-      bury(id, owners[i], ack[3], ack[4], 1 + (redis.call('HGET', deliveries_key, id) or 0), ack[5])
+      bury(id, values[i], ack[3], ack[4], 1 + (redis.call('HGET', deliveries_key, id) or 0), ack[5])
     end
   end
-  if #mine > 0 then release(mine, owners); drop(mine); redis.call('HINCRBY', meta_key, 'acked', #mine) end
+  if #mine > 0 then release(mine, values); drop(mine); redis.call('HINCRBY', meta_key, 'acked', #mine) end
 end
 dedup_close(dedup)
 
 -- ---------------------------------------------------------------- 3 give back what was not started, renew the rest
 local state = meta.state
 if #msg.gives > 0 then
-  local mine, owners = owned(msg.gives)
-  if #mine > 0 then requeue(mine, owners) end
+  local mine, values = owned(msg.gives)
+  if #mine > 0 then requeue(mine, values) end
   if msg.full then state = 'full' end   -- its memory is full: handing these out again would only fetch them again
 end
 if #msg.renew > 0 then
@@ -127,34 +130,36 @@ for _, news in ipairs(msg.health) do note_health(news[1], news[2], news[3], news
 
 -- ---------------------------------------------------------------- 4 reclaim the leases of dead workers
 if now >= hold then
-  local expired = redis.call('ZRANGEBYSCORE', leases_key, '-inf', now, 'LIMIT', 0, 100)
+  local expired = redis.call('ZRANGEBYSCORE', leases_key, '-inf', now_text, 'LIMIT', 0, 100)
   if #expired > 0 then
-    local values, ids, owners = redis.call('HMGET', owners_key, unpack(expired)), {}, {}
+    local found, ids, values = redis.call('HMGET', owners_key, unpack(expired)), {}, {}
     for i, id in ipairs(expired) do
-      local owner = owner_of(values[i] or '\n\n0\n0')
+      local value = found[i] or '\n\n0\n0'
       local deliveries = redis.call('HINCRBY', deliveries_key, id, 1)
       if deliveries >= msg.max_deliveries then
-        bury(id, owner, 'given out ' .. deliveries .. ' times, never finished', '', deliveries, '')
-        release({id}, {owner}); drop({id})
+        bury(id, value, 'given out ' .. deliveries .. ' times, never finished', '', deliveries, '')
+        release({id}, {value}); drop({id})
       else
-        ids[#ids + 1], owners[#owners + 1] = id, owner
+        ids[#ids + 1], values[#values + 1] = id, value
       end
     end
-    if #ids > 0 then requeue(ids, owners) end
+    if #ids > 0 then requeue(ids, values) end
   end
 end
 if any_pins then free_jars_of_the_dead() end
-redis.call('ZREMRANGEBYSCORE', due_key, '-inf', now)
+if msg.bye or msg.seq % 16 == 0 then redis.call('ZREMRANGEBYSCORE', due_key, '-inf', now_text) end   -- past turns say nothing
 
 -- ---------------------------------------------------------------- 5 lease what is due, hosts in turn
 local leases = {}
 local grants, holders = {}, {}
+local turns, gone = {}, {}   -- hosts with their next turn, hosts without one
+local deadline = string.format('%.0f', now + msg.lease)
 
 local function grant(id, host, order, start, counted)
-  grants[#grants + 1], grants[#grants + 2] = now + msg.lease + (start - now), id
-  holders[#holders + 1] = id
-  holders[#holders + 1] = string.format('%s\n%s\n%s\n%s', worker, host, order, counted and '1' or '0')
-  leases[#leases + 1] = {id, start - now, 0, host, false, host == '' and 0 or limits_of(host).delay}
+  local n = #holders
+  grants[n + 1], grants[n + 2] = start == now and deadline or start + msg.lease, id
+  holders[n + 1], holders[n + 2] = id, worker .. '\n' .. host .. '\n' .. order .. (counted and '\n1' or '\n0')
+  leases[#leases + 1] = {id, start - now, 0, host, host == '' and 0 or limits_of(host).delay}
 end
 
 -- Hands out up to `share` requests of a host and says when the host's next turn is.  `pinned`: of those that only this
@@ -164,7 +169,7 @@ local function lease_from(host, turn, share, pinned)
   local queue = pinned and pinned_key(worker, host) or queue_key(host)
   local limit = limits_of(host)
   local function leave()
-    if pinned then redis.call('ZADD', line, now + AHEAD * 2, host) else redis.call('ZREM', line, host) end
+    if pinned then redis.call('ZADD', line, now + AHEAD * 2, host) else gone[#gone + 1] = host end
   end
   if limit.blocked then return leave() end
   local start, n, paced, busy = now, share, host ~= '' and limit.delay > 0, 0
@@ -174,6 +179,7 @@ local function lease_from(host, turn, share, pinned)
     n = math.min(n, math.floor((now + AHEAD - start) / limit.delay) + 1, limit.concurrency - busy)
   end
   local popped = n > 0 and redis.call('ZPOPMIN', queue, n) or {}
+  local emptied = n > 0 and #popped < 2 * n
   if any_pins and not pinned then popped = without_others_jars(popped, host) end
   for i = 1, #popped, 2 do
     grant(popped[i], host, popped[i + 1], start, paced)
@@ -184,9 +190,11 @@ local function lease_from(host, turn, share, pinned)
     if pinned then redis.call('ZADD', ready_key, 'XX', 'GT', start, host) end
     busy = redis.call('HINCRBY', inflight_key, host, #popped / 2)
   end
-  if redis.call('EXISTS', queue) == 0 then redis.call('ZREM', line, host)
+  if emptied or redis.call('EXISTS', queue) == 0 then
+    if pinned then redis.call('ZREM', line, host) else gone[#gone + 1] = host end
   elseif paced and busy >= limit.concurrency then leave()
-  else redis.call('ZADD', line, start, host) end
+  elseif pinned then redis.call('ZADD', line, start, host)
+  else turns[#turns + 1], turns[#turns + 2] = paced and start or now_text, host end
 end
 
 local queued = redis.call('HLEN', requests_key) - redis.call('ZCARD', leases_key)
@@ -207,6 +215,8 @@ if want > 0 and state == 'running' and meta.paused ~= '1' then
       lease_from(host[1], host[2], math.min(share, limits_of(host[1]).concurrency + msg.ahead), host[3])
     end
   end
+  if #turns > 0 then redis.call('ZADD', ready_key, unpack(turns)) end
+  if #gone > 0 then redis.call('ZREM', ready_key, unpack(gone)) end
 end
 
 -- ---------------------------------------------------------------- 6 seeds: moved and leased in the same step
@@ -300,7 +310,7 @@ end
 
 local held = redis.call('HLEN', requests_key)
 local worked = pushed > 0 or #leases > 0 or #msg.acks > 0
-local last_work = worked and now or tonumber(meta.last_work or now)
+local last_work = worked and now_text or meta.last_work or now_text
 if state == 'finished' and (pushed > 0 or #leases > 0) then state = 'running' end
 if state == 'running' and (start_state == 'done' or start_state == 'failed') and held == 0 and not somebody_busy() and seeds_waiting() == 0
     and (not msg.fed or (msg.idle > 0 and now - last_work >= msg.idle)) then
@@ -309,7 +319,7 @@ if state == 'running' and (start_state == 'done' or start_state == 'failed') and
   redis.call('HSET', meta_key, 'finished', now)
   redis.call('DEL', starts_key, locals_key, pages_key, pins_key, jars_key, holders_key)
 end
-redis.call('HSET', meta_key, 'seen', now, 'last_work', last_work, 'state', state)
+redis.call('HSET', meta_key, 'seen', now_text, 'last_work', last_work, 'state', state)
 
 local next_due = -1
 for _, line in ipairs(any_pins and {mine_key(worker), ready_key} or {ready_key}) do
@@ -321,12 +331,13 @@ end
 local leased = redis.call('ZCARD', leases_key)
 local reply = {msg.seq, now, table.concat(verdicts), leases, lost, unacked, state, held - leased, leased,
   redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work, dedup.epoch}
+local packed = cmsgpack.pack(reply)
 if msg.bye then
   redis.call('HDEL', workers_key, worker)
   redis.call('HDEL', replies_key, worker)
   if meta.start_owner == worker then redis.call('HDEL', meta_key, 'start_owner', 'start_until') end
 else
   redis.call('HSET', workers_key, worker, cmsgpack.pack({now, msg.busy, msg.info, msg.held}))
-  redis.call('HSET', replies_key, worker, cmsgpack.pack(reply))
+  redis.call('HSET', replies_key, worker, mark .. packed)
 end
-return with_payloads(reply)
+return with_payloads(packed, leases)

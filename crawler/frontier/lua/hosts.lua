@@ -6,8 +6,9 @@
 --   crawl_delay                  from its robots.txt
 --   failures failed resting      consecutive failures, when the last one was counted, until when it is left alone
 
-local limits = {}
 local any_special = redis.call('EXISTS', hosts_key) == 1
+local usual = {delay = msg.delay, concurrency = msg.concurrency}
+local limits = {}
 
 local function record_of(host)
   local packed = any_special and redis.call('HGET', hosts_key, host)
@@ -21,27 +22,42 @@ local function save(host, record)
 end
 
 local function limits_of(host)
-  if not limits[host] then
-    local own, record = msg.hosts[host], record_of(host)
+  local known = limits[host]
+  if known then return known end
+  local own, record = msg.hosts[host], any_special and record_of(host)
+  known = usual
+  if own or record and next(record) then
+    record = record or {}
     local delay, concurrency = own and own[1] or msg.delay, own and own[2] or msg.concurrency
-    limits[host] = {
+    known = {
       delay = record.delay or math.max(delay, record.crawl_delay or 0),
       concurrency = record.concurrency or concurrency,
       blocked = record.blocked,
     }
   end
-  return limits[host]
+  limits[host] = known
+  return known
 end
 
--- A host with queued requests comes back in turn, unless it is there already, blocked, or as busy as it may be.
-local function wake(host)
-  if host ~= '' then
-    local limit = limits_of(host)
-    if limit.blocked then return end
-    if limit.delay > 0 and tonumber(redis.call('HGET', inflight_key, host) or 0) >= limit.concurrency then return end
+local function may_wake(host)
+  if host == '' then return true end
+  local limit = limits_of(host)
+  if limit.blocked then return false end
+  return limit.delay == 0 or tonumber(redis.call('HGET', inflight_key, host) or 0) < limit.concurrency
+end
+
+-- Hosts with queued requests come back in turn, unless they are there already, blocked, or as busy as they may be.
+local function wake(hosts)
+  local awake = {}
+  for _, host in ipairs(hosts) do
+    if may_wake(host) then awake[#awake + 1] = host end
   end
-  local due = tonumber(redis.call('ZSCORE', due_key, host) or 0)
-  redis.call('ZADD', ready_key, 'NX', math.max(now, due), host)
+  if #awake == 0 then return end
+  local turns = {}
+  for i, due in ipairs(redis.call('ZMSCORE', due_key, unpack(awake))) do
+    turns[2 * i - 1], turns[2 * i] = due and tonumber(due) > now and due or now_text, awake[i]
+  end
+  redis.call('ZADD', ready_key, 'NX', unpack(turns))
 end
 
 local function rest_until(host, when)

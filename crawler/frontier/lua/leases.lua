@@ -5,28 +5,40 @@ local function owner_of(value)
   return {worker = w, host = host, order = order, counted = counted == '1'}
 end
 
-local function release(ids, owners)
+-- `values`: the owners of the leases as they are stored. Only those of paced hosts are counted.
+local function release(ids, values)
   redis.call('ZREM', leases_key, unpack(ids))
   redis.call('HDEL', owners_key, unpack(ids))
-  local freed = {}
-  for i, owner in ipairs(owners) do
-    if owner.counted then freed[owner.host] = (freed[owner.host] or 0) + 1 end
+  local freed, woken = {}, {}
+  for _, value in ipairs(values) do
+    if string.sub(value, -1) == '1' then
+      local host = owner_of(value).host
+      freed[host] = (freed[host] or 0) + 1
+    end
   end
   for host, n in pairs(freed) do
     if redis.call('HINCRBY', inflight_key, host, -n) <= 0 then redis.call('HDEL', inflight_key, host) end
-    if redis.call('EXISTS', queue_key(host)) == 1 then wake(host) end
+    if redis.call('EXISTS', queue_key(host)) == 1 then woken[#woken + 1] = host end
   end
+  wake(woken)
 end
 
-local function requeue(ids, owners)
-  release(ids, owners)
-  for i, owner in ipairs(owners) do
-    local jar = any_pins and redis.call('HGET', pins_key, ids[i])
+local function requeue(ids, values)
+  release(ids, values)
+  local queues, woken = {}, {}
+  for i, value in ipairs(values) do
+    local owner, jar = owner_of(value), any_pins and redis.call('HGET', pins_key, ids[i])
     if not pinned_to_holder(ids[i], owner.host, owner.order, jar) then
-      redis.call('ZADD', queue_key(owner.host), owner.order, ids[i])
-      wake(owner.host)
+      local queue = queues[owner.host]
+      if not queue then
+        queue = {}
+        queues[owner.host], woken[#woken + 1] = queue, owner.host
+      end
+      queue[#queue + 1], queue[#queue + 2] = owner.order, ids[i]
     end
   end
+  for host, queue in pairs(queues) do redis.call('ZADD', queue_key(host), unpack(queue)) end
+  wake(woken)
 end
 
 local function drop(ids)
@@ -35,26 +47,28 @@ local function drop(ids)
   if any_pins then redis.call('HDEL', pins_key, unpack(ids)) end
 end
 
-local function bury(id, owner, reason, url, deliveries, forget)
+local function bury(id, value, reason, url, deliveries, forget)
+  local owner = owner_of(value)
   if forget ~= '' then dedup_forget(dedup, forget) end   -- DEDUP_FORGET_FAILED: a later link tries it again
   redis.call('XADD', dead_key, 'MAXLEN', msg.dead_max, '*', 'id', id, 'reason', reason, 'url', url, 'host', owner.host,
     'worker', owner.worker, 'deliveries', deliveries, 'payload', redis.call('HGET', requests_key, id) or '',
     'jar', any_pins and redis.call('HGET', pins_key, id) or '')
 end
 
--- Splits ids into those that this worker owns and those it lost.
+-- Splits ids into those that this worker owns, with the owners as they are stored, and those it lost.
 local lost = {}
+local own_mark = worker .. '\n'
 local function owned(ids)
-  local mine, owners, place = {}, {}, {}
-  if #ids == 0 then return mine, owners, place end
-  local values = redis.call('HMGET', owners_key, unpack(ids))
-  for i, value in ipairs(values) do
-    local owner = value and owner_of(value)
-    if owner and owner.worker == worker then
-      mine[#mine + 1], owners[#owners + 1], place[#place + 1] = ids[i], owner, i
+  local mine, values, place = {}, {}, {}
+  if #ids == 0 then return mine, values, place end
+  local found = redis.call('HMGET', owners_key, unpack(ids))
+  for i, value in ipairs(found) do
+    if value and string.sub(value, 1, #own_mark) == own_mark then
+      local n = #mine + 1
+      mine[n], values[n], place[n] = ids[i], value, i
     else
       lost[#lost + 1] = ids[i]
     end
   end
-  return mine, owners, place
+  return mine, values, place
 end

@@ -65,7 +65,7 @@ local function free_jars_of_the_dead()
     if host then
       local freed, queue = redis.call('ZPOPMIN', pinned_key(name, host), FREED), {}
       for i = 1, #freed, 2 do queue[i], queue[i + 1] = freed[i + 1], freed[i] end
-      if #queue > 0 then redis.call('ZADD', queue_key(host), unpack(queue)); wake(host) end
+      if #queue > 0 then redis.call('ZADD', queue_key(host), unpack(queue)); wake({host}) end
       if redis.call('EXISTS', pinned_key(name, host)) == 0 then redis.call('ZREM', mine_key(name), host) end
     elseif not alive(name) then
       redis.call('SREM', holders_key, name)
