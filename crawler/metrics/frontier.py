@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 if TYPE_CHECKING:
     from crawler.frontier import Scheduler
@@ -46,6 +46,9 @@ GAUGES: dict[str, tuple[str, str]] = {
     "crawler_bloom_bytes": ("Size of the Bloom filter's bits." + WIDE, ""),
     "crawler_bloom_estimated_error_rate": ("Share of new pages that the filter takes for seen by now." + WIDE, ""),
     "crawler_bloom_configured_error_rate": ("BLOOM_ERROR_RATE of the stored filter." + WIDE, ""),
+    "crawler_redis_memory_bytes": ("Memory that Redis uses." + WIDE, ""),
+    "crawler_redis_memory_max_bytes": ("Redis's maxmemory; 0: no limit." + WIDE, ""),
+    "crawler_redis_evicted_keys_total": ("Keys that Redis gave up for want of memory: lost pages." + WIDE, ""),
 }
 
 Values = Mapping[str, float]  # label value → number; the label value is "" where there is no label
@@ -55,7 +58,8 @@ def families(scheduler: Scheduler, sample: Sample | None, labels: Mapping[str, s
     """Every family that can be told now; what Redis would have to be asked for is left out without a `sample`."""
     for name, values in _values(scheduler, sample):
         text, label = GAUGES[name]
-        family = GaugeMetricFamily(name, text, labels=[*labels, *filter(None, [label])])
+        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        family = kind(name, text, labels=[*labels, *filter(None, [label])])
         for value, number_ in values.items():
             family.add_metric([*labels.values(), *filter(None, [value])], number_)
         yield family
@@ -89,6 +93,10 @@ def _values(scheduler: Scheduler, sample: Sample | None) -> Iterator[tuple[str, 
         yield "crawler_frontier_seeds", _one(sample.seeds)
         if sample.bloom is not None:
             yield from _bloom(sample.bloom)
+        if (server := sample.server) is not None:
+            yield "crawler_redis_memory_bytes", _one(server.used)
+            yield "crawler_redis_memory_max_bytes", _one(server.most)
+            yield "crawler_redis_evicted_keys_total", _one(server.evicted)
 
 
 def _bloom(bloom: Bloom) -> Iterator[tuple[str, Values]]:

@@ -30,6 +30,15 @@ FAR = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """What the server tells of its memory, in bytes (`most` is 0 without a limit), and how many keys it gave up."""
+
+    used: int
+    most: int
+    evicted: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """The frontier as Redis has it. Times are seconds."""
 
@@ -38,6 +47,7 @@ class Sample:
     workers: dict[str, int] = field(default_factory=dict)
     seeds: int = 0
     bloom: Bloom | None = None
+    server: Server | None = None
 
 
 class Sampler:
@@ -76,7 +86,7 @@ class Sampler:
         now = self._now()
         pipe = self._client.pipeline(transaction=False)
         self._ask(pipe, now)
-        ready, due, first, busy, far, beats, *seeds = pipe.execute(raise_on_error=False)
+        ready, due, first, busy, far, beats, info, *seeds = pipe.execute(raise_on_error=False)
         for answer in (ready, due, first, busy, far, beats):
             if isinstance(answer, ResponseError):
                 raise answer
@@ -86,6 +96,7 @@ class Sampler:
             workers=_workers(beats, now),
             seeds=max((count for count in seeds if isinstance(count, int)), default=0),
             bloom=self._bloom(),
+            server=_server(info),
         )
 
     def close(self) -> None:
@@ -107,6 +118,7 @@ class Sampler:
         pipe.hlen(f"{base}:inflight")
         pipe.zcount(f"{base}:due", now + self._far, "+inf")
         pipe.hgetall(f"{base}:workers")
+        pipe.info("memory", "stats")
         for command in ("llen", "scard", "zcard"):  # whichever type the seed key has
             getattr(pipe, command)(self._seed_key)
 
@@ -115,6 +127,12 @@ class Sampler:
         if parts != self._memory[0]:
             self._memory = parts, bloom_of(parts)
         return self._memory[1]
+
+
+def _server(info: Any) -> Server | None:
+    if isinstance(info, ResponseError):  # a server that hides it
+        return None
+    return Server(info["used_memory"], info["maxmemory"], info["evicted_keys"])
 
 
 def _workers(beats: dict[bytes, bytes], now: int) -> dict[str, int]:

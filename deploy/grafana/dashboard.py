@@ -121,9 +121,10 @@ ROWS: dict[str, list[Panel]] = {
     ],
     "Redis": [
         Panel("Reachable", "short", {"by the workers": f"min (crawler_redis_up{S})", "by its exporter": "redis_up"}),
-        Panel("Memory", "bytes", {"used": "redis_memory_used_bytes", "maxmemory": "redis_memory_max_bytes > 0"}),
+        Panel("Memory", "bytes", {"used": top("crawler_redis_memory_bytes"),
+                                  "maxmemory": f"{top('crawler_redis_memory_max_bytes')} > 0"}),
         Panel("Commands", "ops", {"": "rate(redis_commands_processed_total[$__rate_interval])"}),
-        Panel("Evicted keys", "ops", {"": "rate(redis_evicted_keys_total[$__rate_interval])"},
+        Panel("Evicted keys", "short", {"since its start": top("crawler_redis_evicted_keys_total")},
               "Must stay 0: requests would be lost"),
         Panel("Clients", "short", {"connected": "redis_connected_clients"}),
         Panel("CPU", "percentunit",

@@ -57,7 +57,8 @@ class Stack:
     def __init__(self, folder: Path, name: str = "", **env: str) -> None:
         self.project = f"crawlertest{os.getpid()}{name}"
         self.env = {k: v for k, v in os.environ.items() if k.startswith(("DOCKER_", "PATH", "HOME", "BUILDKIT"))}
-        self.env |= {"REDIS_PASSWORD": PASSWORD, "COMPOSE_PROJECT_NAME": self.project, "PROMETHEUS_PORT": "0", **env}
+        self.env |= {"REDIS_PASSWORD": PASSWORD, "COMPOSE_PROJECT_NAME": self.project, "PROMETHEUS_PORT": "0"}
+        self.env |= {"METRICS_LINGER": "0", **env}  # most checks have no Prometheus to wait for
         network, parts = os.environ.get("BUILD_NETWORK", ""), [OVERRIDE]
         if network:
             parts.append(EXPORTER)

@@ -28,13 +28,35 @@ def now_ms() -> int:
 
 
 def test_nothing_there_is_all_zeros(redis: redis_py.Redis) -> None:
-    assert sampler(redis).read() == Sample(
+    found = sampler(redis).read()
+    assert found == Sample(
         oldest=0.0,
         hosts={"due": 0, "waiting": 0, "busy": 0, "backing_off": 0},
         workers={"live": 0, "lost": 0},
         seeds=0,
         bloom=None,
+        server=found.server,
     )
+
+
+def test_the_servers_memory_and_what_it_gave_up() -> None:
+    with RedisServer() as server, server.client() as client:
+        before = sampler(client).read().server
+        assert before is not None
+        assert (before.most, before.evicted) == (0, 0)
+        client.config_set("maxmemory", before.used + 2_000_000)
+        client.config_set("maxmemory-policy", "allkeys-random")
+        for number in range(60):
+            client.set(f"some{number}", b"x" * 100_000)
+        after = sampler(client).read().server
+        assert after is not None
+        assert before.used < after.used <= after.most + 200_000
+        assert after.evicted > 0
+        client.acl_setuser("poor", enabled=True, nopass=True, categories=["+@all"], commands=["-info"], keys=["*"])
+        with server.client(username="poor", password="any") as poor:
+            hidden = sampler(poor).read()
+        assert hidden.server is None
+        assert hidden.workers == {"live": 0, "lost": 0}, "the rest is told all the same"
 
 
 def test_hosts_by_state_and_the_longest_wait(redis: redis_py.Redis) -> None:

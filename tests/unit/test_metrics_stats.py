@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.frontier import traps
 from crawler.metrics import stats
 
+ROOT = Path(__file__).parents[2]
+METRICS = (ROOT / "docs" / "metrics.md").read_text()
 SPIDER = {"spider": "site"}
 
 
@@ -94,6 +99,22 @@ def test_a_stat_per_host_or_reason_stays_bounded_and_complete() -> None:
     assert len(found) < 400
     assert sum(value for (name, _), value in found.items() if name == "crawler_scrapy_stat") == 10_000
     assert sum(value for (name, _), value in found.items() if name == "crawler_frontier_dropped_total") == 500
+
+
+def test_each_label_value_is_documented() -> None:
+    """And each documented one is there from the start, so that an alert or a panel on it reads 0 and not nothing."""
+    rows = re.findall(r"^\| `(crawler_\w+)_total` \| counter \| ([^|]*) \|([^|]*)\|([^|]*)\|", METRICS, re.MULTILINE)
+    documented = {name: set(re.findall("`([a-z_]+)`", label + text)) for name, label, _, text in rows}
+    for name, counter in stats.COUNTERS.items():
+        if counter.values:
+            assert documented[name] - {counter.label, "CANONICAL_AUDIT"} == set(counter.values), name
+
+
+def test_each_reason_to_drop_a_request_is_known() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "crawler").rglob("*.py"))
+    reasons = set(re.findall(r"frontier/dropped/(\w+)", code)) | {traps.REPEATED}
+    assert reasons >= {"host_max_pages"}
+    assert reasons - set(stats.COUNTERS["crawler_frontier_dropped"].values) == set()
 
 
 @given(st.dictionaries(st.text(), st.one_of(st.integers(), st.floats(), st.text(), st.booleans()), max_size=20))
