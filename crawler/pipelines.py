@@ -1,54 +1,26 @@
-"""Item pipelines: what happens to an item before the feeds. Yours go here too, and into ``ITEM_PIPELINES``."""
+"""YOURS: what happens to an item on its way from the spider to the feeds.
+
+A class here works once ``ITEM_PIPELINES`` in ``crawler/settings.py`` names it: ``"crawler.pipelines.Tidy": 100``. The
+project's own are in ``crawler/output/``: items in a Redis list, items in PostgreSQL.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import scrapy_redis.pipelines
-from scrapy.exceptions import NotConfigured
-from scrapy.utils.asyncio import run_in_thread
-from scrapy.utils.misc import load_object
-
-from crawler import config, connection
-from crawler.errors import ConfigError
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from scrapy.crawler import Crawler
+from itemadapter import ItemAdapter
+from scrapy.exceptions import DropItem
 
 
-class RedisPipeline(scrapy_redis.pipelines.RedisPipeline):  # type: ignore[misc] # scrapy-redis has no types
-    """scrapy-redis's pipeline (items as JSON in the list ``SPIDER:items``) on the project's own connection.
+class Tidy:
+    """An example, not in use: white space around texts goes, and so does an item without a title."""
 
-    Off unless ``REDIS_PIPELINE_ENABLED``. ``REDIS_ITEMS_KEY`` and ``REDIS_ITEMS_SERIALIZER`` mean what they mean there.
-    An item that cannot be stored is a failed item: its request goes to the dead letters.
-    """
-
-    crawler: Crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured when it is off, ConfigError for a serializer that cannot be imported."""
-        settings = crawler.settings
-        if not config.flag(settings, "REDIS_PIPELINE_ENABLED", False):
-            raise NotConfigured
-        options: dict[str, Any] = {}
-        if key := config.text(settings, "REDIS_ITEMS_KEY"):
-            options["key"] = key
-        if path := config.text(settings, "REDIS_ITEMS_SERIALIZER"):
-            try:
-                options["serialize_func"] = load_object(path)
-            except (ImportError, NameError, ValueError) as error:
-                raise ConfigError("REDIS_ITEMS_SERIALIZER", path, f"cannot be imported ({error})") from None
-        pipeline = cls(connection.sync_client(settings), **options)
-        pipeline.crawler = crawler
-        return pipeline
-
-    async def process_item(self, item: Any) -> Any:
-        """Store the item; the crawl goes on meanwhile."""
-        return await run_in_thread(self._process_item, item, self.crawler.spider)
-
-    def close_spider(self) -> None:
-        """Close the connection."""
-        self.server.close()
+    def process_item(self, item: Any) -> Any:
+        """Gives the item on. DropItem: it is counted and forgotten; anything else that is raised: a dead letter."""
+        fields = ItemAdapter(item)
+        for name, value in fields.items():
+            if isinstance(value, str):
+                fields[name] = value.strip()
+        if not fields.get("title"):
+            raise DropItem("no title")
+        return item

@@ -108,14 +108,21 @@ FRONTIER_IDLE = _env.number("FRONTIER_IDLE", 0)
 FRONTIER_MAX_DELIVERIES = _env.integer("FRONTIER_MAX_DELIVERIES", 5, low=1)
 FRONTIER_DEAD_MAX = _env.integer("FRONTIER_DEAD_MAX", 10_000)
 
-# --- Output: one JSON-lines file per spider and worker, kept whole over crashes; and a Redis list, if wanted
+# --- Output: JSON lines, one file per spider and worker, kept whole over crashes (`scrapy items SPIDER` merges them)
 FEED_DIR = _env.text("FEED_DIR", "items")
-FEEDS = {"%(feed_dir)s/%(name)s/%(worker)s.jsonl": {"format": "jsonlines"}}
+FEED_BATCH_ITEMS = _env.integer("FEED_BATCH_ITEMS", 0)  # so many items, then the next file
+_FEED = "%(worker)s-%(batch_time)s.jsonl" if FEED_BATCH_ITEMS else "%(worker)s.jsonl"
+FEEDS = {f"%(feed_dir)s/%(name)s/{_FEED}": {"format": "jsonlines", "batch_item_count": FEED_BATCH_ITEMS}}
 FEED_URI_PARAMS = "crawler.feeds.uri_params"
 FEED_STORAGES = {"": "crawler.feeds.LocalFeedStorage", "file": "crawler.feeds.LocalFeedStorage"}
 FEED_EXPORT_ENCODING = "utf-8"
-ITEM_PIPELINES = {"crawler.pipelines.RedisPipeline": 900}
+ITEM_PIPELINES = {  # yours: "crawler.pipelines.Tidy": 100
+    "crawler.output.RedisPipeline": 900,  # does nothing without REDIS_PIPELINE_ENABLED
+    "crawler.output.PostgresPipeline": 910,  # does nothing without POSTGRES_URL
+}
 REDIS_PIPELINE_ENABLED = _env.flag("REDIS_PIPELINE_ENABLED", False)
+POSTGRES_URL = _env.text("POSTGRES_URL")  # postgresql://user:password@host/database
+POSTGRES_TABLE = _env.text("POSTGRES_TABLE", "items")
 
 # --- Metrics: /metrics, /healthz and /readyz of each worker; a port that is taken moves on to the next
 EXTENSIONS = {"crawler.metrics.MetricsExtension": 500}

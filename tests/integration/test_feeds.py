@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.pages import Pages
 from tests.support.project import PROJECT, project_env, run_scrapy
+from tests.support.shops import quotes_site
 
 # A crawl without requests: five items from start().
 FIVE = """
@@ -92,3 +94,15 @@ def test_a_useless_feed_dir_is_one_line(redis_url: str, tmp_path: Path, below: s
     assert done.returncode != 0
     assert done.stderr.startswith(f"FEED_DIR={folder}: cannot be made a folder (")
     assert done.stderr.count("\n") == 1
+
+
+def test_feed_batch_items_begins_a_new_file(redis_url: str, tmp_path: Path) -> None:
+    env = project_env(redis_url, tmp_path, FEED_BATCH_ITEMS="5", DOWNLOAD_DELAY="0", WORKER_NAME="w1")
+    with Pages(quotes_site(pages=3, per_page=4)) as site:
+        done = run_scrapy(["crawl", "quotes", "-a", f"start={site.url}/"], env)
+    assert done.returncode == 0, done.stderr
+    files = sorted((tmp_path / "items" / "quotes").glob("w1-*.jsonl"))
+    assert [len(file.read_text().splitlines()) for file in files] == [5, 5, 2]
+    merged = run_scrapy(["items", "quotes"], env)
+    assert (merged.returncode, len(merged.stdout.splitlines())) == (0, 12)
+    assert merged.stderr == "12 items from 3 files, 0 repeats left out\n"

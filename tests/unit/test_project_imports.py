@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "dedup": {"canonical"},
     "frontier": {"dedup", "canonical"},
     "metrics": {"frontier", "dedup", "canonical"},
+    "output": set[str](),
 }
 # These run and are tested without Scrapy, Twisted or Redis, whole rooms and single modules of the frontier ...
 PURE_ROOMS = {"canonical", "dedup", "errors", "config", "keys"}
@@ -26,6 +27,8 @@ PURE_MODULES = {
     "crawler.frontier.message",
     "crawler.frontier.policy",
     "crawler.frontier.values",
+    "crawler.output.formats",
+    "crawler.output.merge",
 }
 # ... but for the adapters: what Scrapy or Redis is handed. A new one is added here on purpose.
 ADAPTERS = {

@@ -46,11 +46,11 @@ WIRING = {
         "crawler.canonical.AuditMiddleware": 20,
         "crawler.itemkeys.ItemFingerprint": 40,
     },
-    "FEEDS": {"%(feed_dir)s/%(name)s/%(worker)s.jsonl": {"format": "jsonlines"}},
+    "FEEDS": {"%(feed_dir)s/%(name)s/%(worker)s.jsonl": {"format": "jsonlines", "batch_item_count": 0}},
     "FEED_URI_PARAMS": "crawler.feeds.uri_params",
     "FEED_STORAGES": {"": "crawler.feeds.LocalFeedStorage", "file": "crawler.feeds.LocalFeedStorage"},
     "FEED_EXPORT_ENCODING": "utf-8",
-    "ITEM_PIPELINES": {"crawler.pipelines.RedisPipeline": 900},
+    "ITEM_PIPELINES": {"crawler.output.RedisPipeline": 900, "crawler.output.PostgresPipeline": 910},
     "EXTENSIONS": {"crawler.metrics.MetricsExtension": 500},
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
@@ -111,7 +111,10 @@ DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
     "FRONTIER_MAX_DELIVERIES": (5, "2", 2),
     "FRONTIER_DEAD_MAX": (10_000, "7", 7),
     "FEED_DIR": ("items", "/data", "/data"),
+    "FEED_BATCH_ITEMS": (0, "1000", 1000),
     "REDIS_PIPELINE_ENABLED": (False, "1", True),
+    "POSTGRES_URL": ("", "postgresql://h/d", "postgresql://h/d"),
+    "POSTGRES_TABLE": ("items", "crawled.items", "crawled.items"),
     "METRICS_ENABLED": (True, "0", False),
     "METRICS_HOST": ("127.0.0.1", "0.0.0.0", "0.0.0.0"),
     "METRICS_PORT": (9410, "9500", 9500),
@@ -129,7 +132,7 @@ def load(monkeypatch: pytest.MonkeyPatch, **environ: str) -> dict[str, Any]:
     monkeypatch.setenv("CRAWLER_ENV_FILE", "")
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    return {name: value for name, value in runpy.run_path(SETTINGS).items() if name.isupper()}
+    return {name: value for name, value in runpy.run_path(SETTINGS).items() if name.isupper() and name[0] != "_"}
 
 
 def test_the_whole_page_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
