@@ -8,15 +8,21 @@ from here gives a command one try; who may try again is decided where the comman
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
+import redis.asyncio.cluster
+import redis.asyncio.sentinel
+import redis.cluster
+import redis.sentinel
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import parse_url
@@ -54,25 +60,64 @@ def resolve_url(settings: BaseSettings) -> str:
     return _own_server(settings) or embedded.join(embedded.project_folder())
 
 
+def is_cluster(settings: BaseSettings) -> bool:
+    """``REDIS_CLUSTER``: the server is a node of a Redis Cluster."""
+    return config.flag(settings, "REDIS_CLUSTER", False)
+
+
 def sync_client(settings: BaseSettings, **overrides: Any) -> redis.Redis:
-    """A blocking client (bytes in and out, one try). `overrides` are redis-py's client arguments and win over all."""
+    """A blocking client (bytes in and out, one try). `overrides` are redis-py's client arguments and win over all.
+
+    Of a cluster it is a RedisCluster: ask :func:`crawler.nodes.node_of` for the client of a key, and use that.
+    """
     kwargs, held = _client_kwargs(settings, overrides)
-    pool = redis.ConnectionPool(**kwargs, retry=Retry(NoBackoff(), 0))
-    _check_kwargs(pool)
+    retry = Retry(NoBackoff(), 0)
+    if is_cluster(settings):
+        return cast("redis.Redis", _sync_cluster(settings, _cluster_kwargs(kwargs) | {"retry": retry}))
+    if sentinels := _addresses(settings, "REDIS_SENTINELS"):
+        manager = redis.sentinel.Sentinel(sentinels, sentinel_kwargs=_sentinel_kwargs(settings, retry))  # type: ignore[no-untyped-call]
+        name, kwargs = _sentinel_master(kwargs)
+        pool: redis.ConnectionPool = redis.sentinel.SentinelConnectionPool(name, manager, **kwargs, retry=retry)  # type: ignore[no-untyped-call]
+    else:
+        pool = redis.ConnectionPool(**kwargs, retry=retry)
+        _check_kwargs(pool)
     client = redis.Redis(connection_pool=pool, single_connection_client=held)
     client.auto_close_connection_pool = True  # the pool is ours alone: closing the client closes it
     return client
 
 
 def async_client(settings: BaseSettings, **overrides: Any) -> redis.asyncio.Redis:
-    """The same for asyncio. Await its ``aclose()``."""
+    """The same for asyncio. Await its ``aclose()``. Of a cluster: :func:`async_cluster`."""
     kwargs, held = _client_kwargs(settings, overrides)
-    kwargs["connection_class"] = _ASYNC_CLASSES[kwargs.pop("connection_class", redis.Connection)]
-    pool = redis.asyncio.ConnectionPool(**kwargs, retry=AsyncRetry(NoBackoff(), 0))
-    _check_kwargs(pool)
+    retry = AsyncRetry(NoBackoff(), 0)
+    if sentinels := _addresses(settings, "REDIS_SENTINELS"):
+        manager = redis.asyncio.sentinel.Sentinel(sentinels, sentinel_kwargs=_sentinel_kwargs(settings, retry))  # type: ignore[no-untyped-call]
+        name, kwargs = _sentinel_master(kwargs)
+        pool: redis.asyncio.ConnectionPool = redis.asyncio.sentinel.SentinelConnectionPool(  # type: ignore[no-untyped-call]
+            name, manager, **kwargs, retry=retry
+        )
+    else:
+        kwargs["connection_class"] = _ASYNC_CLASSES[kwargs.pop("connection_class", redis.Connection)]
+        pool = redis.asyncio.ConnectionPool(**kwargs, retry=retry)
+        _check_kwargs(pool)
     client = redis.asyncio.Redis(connection_pool=pool, single_connection_client=held)
     client.auto_close_connection_pool = True
     return client
+
+
+def node_client(settings: BaseSettings, host: str, port: int) -> redis.asyncio.Redis:
+    """An asyncio client of one node of the cluster; it follows no redirection."""
+    return async_client(settings, host=host, port=port)
+
+
+def async_cluster(settings: BaseSettings, known: Iterable[tuple[str, int]] = ()) -> redis.asyncio.RedisCluster:
+    """An asyncio client of the whole cluster, which asks one of the settings' or the `known` nodes who is in it."""
+    kwargs = _cluster_kwargs(_client_kwargs(settings, {})[0])
+    nodes = [*_addresses(settings, "REDIS_CLUSTER_NODES"), *known]
+    startup = [redis.asyncio.cluster.ClusterNode(host, port) for host, port in nodes]
+    return redis.asyncio.RedisCluster(
+        **kwargs, startup_nodes=startup, require_full_coverage=False, retry=AsyncRetry(NoBackoff(), 0)
+    )
 
 
 def masked(url: str) -> str:
@@ -92,10 +137,11 @@ def check(settings: BaseSettings) -> None:
     Blocks for at most the time-outs (a server that still loads its data: a minute). Warns when it may evict keys.
     """
     url = resolve_url(settings)
-    with sync_client(settings) as client:
+    with _made(settings) as client:
         try:
-            _wait_until_loaded(client)
-            info = {**client.info("server"), **client.info("memory")}
+            for node in _masters(client):
+                _wait_until_loaded(node)
+                _check_info(settings, url, {**node.info("server"), **node.info("memory")})
         except redis.exceptions.AuthenticationError as error:
             raise ServerError(f"{masked(url)} refuses the login ({_reason(error)}): correct the password") from None
         except redis.exceptions.NoPermissionError:
@@ -105,7 +151,6 @@ def check(settings: BaseSettings) -> None:
             raise ServerError(f"{masked(url)} cannot be used ({_reason(error)}): correct REDIS_URL") from None
         except (redis.RedisError, OSError) as error:
             raise no_answer(settings, error) from None
-    _check_info(url, info)
 
 
 def no_answer(settings: BaseSettings, error: Exception) -> ServerError:
@@ -216,6 +261,82 @@ def _check_kwargs(pool: redis.ConnectionPool | redis.asyncio.ConnectionPool) -> 
         raise ConfigError("REDIS_PARAMS", name[1] if name else "(hidden)", "redis-py has no such argument") from None
 
 
+def _cluster_kwargs(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a cluster's client from those of a pool."""
+    if kwargs.get("db") or "path" in kwargs:
+        raise ConfigError("REDIS_CLUSTER", 1, "a cluster has TCP ports and database 0 only: correct REDIS_URL")
+    if kwargs.pop("connection_class", None) is redis.SSLConnection:
+        kwargs["ssl"] = True
+    return kwargs
+
+
+def _sync_cluster(settings: BaseSettings, kwargs: dict[str, Any]) -> Any:
+    nodes = [redis.cluster.ClusterNode(*address) for address in _addresses(settings, "REDIS_CLUSTER_NODES")]  # type: ignore[no-untyped-call]
+    try:
+        return redis.RedisCluster(**kwargs, startup_nodes=nodes, require_full_coverage=False)
+    except redis.exceptions.RedisClusterException as error:  # no RedisError
+        if "not enabled" in str(error):
+            raise ConfigError("REDIS_CLUSTER", 1, f"{masked(resolve_url(settings))} is no Redis Cluster") from None
+        raise redis.exceptions.ConnectionError(str(error)) from error
+
+
+def _masters(client: Any) -> list[redis.Redis]:
+    """Clients of the servers that hold data; of a cluster those that can be reached."""
+    if not isinstance(client, redis.RedisCluster):
+        return [client]
+    found = []
+    for node in client.get_primaries():  # type: ignore[no-untyped-call]
+        one = client.get_redis_connection(node)
+        try:
+            one.ping()
+        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
+            continue  # being replaced by its replica
+        found.append(one)
+    return found
+
+
+@contextlib.contextmanager
+def _made(settings: BaseSettings) -> Iterator[redis.Redis]:
+    """A client; one of a cluster connects when it is made."""
+    try:
+        client = sync_client(settings)
+    except redis.exceptions.ConnectionError as error:
+        raise no_answer(settings, error) from None
+    with client:
+        yield client
+
+
+def _addresses(settings: BaseSettings, name: str) -> list[tuple[str, int]]:
+    """``HOST:PORT`` words with commas between."""
+    found = []
+    for word in filter(None, config.text(settings, name).replace(" ", "").split(",")):
+        host, colon, port = word.rpartition(":")
+        if not colon or not host or not port.isdecimal():
+            raise ConfigError(name, settings.get(name), "must be HOST:PORT, or several with commas between")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+def _sentinel_kwargs(settings: BaseSettings, retry: Retry | AsyncRetry) -> dict[str, Any]:
+    try:
+        own = settings.getdict("REDIS_SENTINEL_PARAMS")
+    except (ValueError, TypeError):
+        remedy = 'must be a dict or a JSON object, e.g. {"password": "..."}'
+        raise ConfigError("REDIS_SENTINEL_PARAMS", "(hidden)", remedy) from None
+    return {"socket_timeout": _CONNECT_SECONDS, "socket_connect_timeout": _CONNECT_SECONDS, **own, "retry": retry}
+
+
+def _sentinel_master(kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The name that the sentinels know the master by (the host in the settings), and the pool's arguments."""
+    if "path" in kwargs:
+        raise ConfigError(
+            "REDIS_SENTINELS", "(set)", "needs the master's name as the host: REDIS_URL=redis://mymaster/0"
+        )
+    tls = kwargs.get("connection_class") is redis.SSLConnection
+    rest = {name: value for name, value in kwargs.items() if name not in ("host", "port", "connection_class")}
+    return str(kwargs["host"]), rest | ({"ssl": True} if tls else {})
+
+
 class _EmbeddedConnection(redis.UnixDomainSocketConnection):
     """Starts the embedded server again when it is gone with its supervisor (which would have done it)."""
 
@@ -274,7 +395,9 @@ def _wait_until_loaded(client: redis.Redis) -> None:
             time.sleep(0.1)
 
 
-def _check_info(url: str, info: dict[str, Any]) -> None:
+def _check_info(settings: BaseSettings, url: str, info: dict[str, Any]) -> None:
+    if "cluster" in (info.get("redis_mode"), info.get("server_mode")) and not is_cluster(settings):
+        raise ConfigError("REDIS_CLUSTER", 0, f"{masked(url)} is a node of a Redis Cluster: set REDIS_CLUSTER=1")
     version = str(info.get("redis_version", ""))
     if (numbers := tuple(int(part) for part in version.split(".")[:2] if part.isdigit())) and numbers < _OLDEST:
         raise ServerError(f"{masked(url)} is Redis {version}: the project needs Redis 7.0 or later, or Valkey")

@@ -11,6 +11,7 @@ TAG:dedup:meta       hash    what the dupefilter's memory is: kind, capacity, er
 TAG:dedup:ID:*       several its data, made when first used (see ``crawler/dedup/lua``); ID: when the memory was begun
 TAG:history:dedup:*  several the Bloom history of a layered memory
 TAG:wN:dedup:*       several generation N of a window
+TAG:shards           string  number of shards (FRONTIER_SHARDS) that this data is spread over; only of shard 0, if not 1
 TAG:audit*           several what the audit of canonical URLs found (see ``crawler/canonical/findings.py``)
 BASE:meta            hash    versions, the run (number, name, state, times), counters, the start claim
 BASE:runs            hash    finished run's name → when it finished (ms)
@@ -35,6 +36,9 @@ BASE:holders         set     workers that have pinned queues
 BASE:mine:WORKER     zset    host → when to look next into the worker's pinned queue of it
 BASE:pinned:WORKER:HOST zset request id → order, of requests that only that worker may have
 BASE:dead            stream  dead letters: reason, time, URL, deliveries, payload
+BASE:seeds           list    on Redis Cluster: seeds that were moved here from the seed key, which has another slot
+BASE:batches         zset    on Redis Cluster: batches of seeds that were moved lately → when (ms)
+SEEDKEY:moving       hash    on Redis Cluster: a batch of seeds between the two, in the slot of the seed key
 SPIDER:start_urls    any     seeds, as scrapy-redis names the key (``REDIS_START_URLS_KEY``)
 ==================== ======= =================================================================
 """
@@ -42,12 +46,26 @@ SPIDER:start_urls    any     seeds, as scrapy-redis names the key (``REDIS_START
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from crawler import config
 from crawler.errors import ConfigError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
+
+
+MOST_SHARDS = 256
+
+
+def shards_of(settings: BaseSettings) -> int:
+    """``FRONTIER_SHARDS``: how many shards the frontier is spread over."""
+    return config.integer(settings, "FRONTIER_SHARDS", 1, low=1, high=MOST_SHARDS)
+
+
+def shard_of(host: str, shards: int) -> int:
+    """The shard, from 0, of a host's queue and of the pages seen there. A stored format: never to be changed."""
+    return crc32(host.encode("utf-8", "surrogatepass")) % shards
 
 
 class Keys(NamedTuple):
@@ -70,6 +88,10 @@ class Keys(NamedTuple):
                 raise ConfigError(name, repr(value), "must not contain braces, colons or white space")
         return cls(prefix, spider, scope)
 
+    def spread(self, shards: int) -> list[Keys]:
+        """The keys of each shard; the first one is the home of the run."""
+        return [self._replace(shard=shard) for shard in range(shards)]
+
     @property
     def tag(self) -> str:
         """The hash tag that puts all keys of the shard on one node."""
@@ -89,3 +111,8 @@ class Keys(NamedTuple):
     def audit(self) -> str:
         """Base of the keys of the audit of canonical URLs."""
         return f"{self.tag}:audit"
+
+
+def moving_key(seed_key: str) -> str:
+    """Where a batch of seeds stands on its way to another slot: in the slot of the seed key."""
+    return f"{seed_key}:moving" if "{" in seed_key else f"{{{seed_key}}}:moving"

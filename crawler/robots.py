@@ -67,8 +67,8 @@ class RobotsCache:
         key = self._key(request)
         if key is None:
             return None
-        client = self._client
         try:
+            client = await self._client()
             stored = await client.get(key) if client is not None else None
         except (RedisError, OSError):
             return None
@@ -80,17 +80,16 @@ class RobotsCache:
     async def process_response(self, request: Request, response: Response) -> Response:
         """Keeps what a host answered; errors of the server's side are asked again."""
         key = self._key(request)
-        client = self._client
-        if key is not None and client is not None and "cached" not in response.flags and response.status < 500:
+        if key is not None and "cached" not in response.flags and response.status < 500:
             stored = msgpack.packb((response.status, response.body[:_LARGEST]))
             with contextlib.suppress(RedisError, OSError):
-                await client.set(key, stored, ex=self._ttl)
+                if (client := await self._client()) is not None:
+                    await client.set(key, stored, ex=self._ttl)
         return response
 
-    @property
-    def _client(self) -> Redis | None:
+    async def _client(self) -> Redis | None:
         scheduler = shared_scheduler(self._crawler)
-        return None if scheduler is None else scheduler.client
+        return None if scheduler is None else await scheduler.client()
 
     def _key(self, request: Request) -> str | None:
         """The cache key of a request that Scrapy's robots.txt middleware made, else None."""
@@ -98,6 +97,6 @@ class RobotsCache:
         if url.path != "/robots.txt" or not request.meta.get("dont_obey_robotstxt"):
             return None
         scheduler = shared_scheduler(self._crawler)
-        if scheduler is None or scheduler.client is None:
+        if scheduler is None or scheduler.link is None:
             return None
         return f"{scheduler.base}:robots:{url.scheme}://{url.netloc}"

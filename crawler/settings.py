@@ -28,6 +28,9 @@ REDIS_URL = _env.text("REDIS_URL") or None
 REDIS_HOST = _env.text("REDIS_HOST") or None
 REDIS_PORT = _env.integer("REDIS_PORT", 6379, low=1, high=65535)
 REDIS_DB = _env.integer("REDIS_DB", 0)
+REDIS_CLUSTER = _env.flag("REDIS_CLUSTER", False)  # the server is a node of a Redis Cluster
+REDIS_CLUSTER_NODES = _env.text("REDIS_CLUSTER_NODES")  # HOST:PORT of further nodes, with commas
+REDIS_SENTINELS = _env.text("REDIS_SENTINELS")  # HOST:PORT, with commas; the host in REDIS_URL is the master's name
 REDIS_KEY_PREFIX = _env.text("REDIS_KEY_PREFIX", "crawler")
 
 # --- Manners: the pace is per site over all workers, and private networks are left alone
@@ -102,6 +105,8 @@ FRONTIER_ROBOTS_TTL = _env.integer("FRONTIER_ROBOTS_TTL", 86_400)
 FRONTIER_HOST_MAX_PAGES = _env.integer("FRONTIER_HOST_MAX_PAGES", 0)
 FRONTIER_MAX_REPEATED_SEGMENTS = _env.integer("FRONTIER_MAX_REPEATED_SEGMENTS", 10)
 FRONTIER_PIN_COOKIEJARS = _env.flag("FRONTIER_PIN_COOKIEJARS", False)  # a jar's requests go to one worker
+FRONTIER_SHARDS = _env.integer("FRONTIER_SHARDS", 1, low=1, high=256)  # fixed for the life of the data
+FRONTIER_WAIT_REPLICAS = _env.integer("FRONTIER_WAIT_REPLICAS", 0)
 FRONTIER_LEASE = _env.number("FRONTIER_LEASE", 120, low=1)
 FRONTIER_GRACE = _env.number("FRONTIER_GRACE", 8)
 FRONTIER_IDLE = _env.number("FRONTIER_IDLE", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -193,6 +194,7 @@ def _environment(url: str, items: Path) -> dict[str, str]:
         "REDIS_URL": url,
         "REDIS_KEY_PREFIX": PREFIX,
         "FRONTIER_RUN": "demo",
+        "FRONTIER_SHARDS": os.environ.get("FRONTIER_SHARDS", "1"),
         "FRONTIER_LEASE": str(LEASE),
         "FEED_DIR": str(items),
         "METRICS_ENABLED": "0",

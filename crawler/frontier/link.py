@@ -14,10 +14,13 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from redis.exceptions import (
+    AskError,
     BusyLoadingError,
+    ClusterDownError,
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import (
     ConnectionError as RedisConnectionError,
@@ -30,7 +33,10 @@ from crawler.frontier.message import Message, Reply
 
 logger = logging.getLogger(__name__)
 
-_PASSING = (RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+_PASSING = (
+    *(RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyError, OSError),
+    *(AskError, ClusterDownError, TryAgainError),  # AskError: MOVED too
+)
 _PASSING_CODES = ("MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "BUSY ")
 _BACKOFF = (0.05, 2.0)  # seconds: first and longest pause between attempts
 _MIN_GAP = 0.005  # seconds between two exchanges, so that the reactor gets its turn
@@ -49,23 +55,35 @@ class Side(Protocol):
         """Seconds until the next exchange is worth it."""
 
 
-class Link:
-    """Carries messages for a `side` through `send` (message, must it spare memory → packed reply) until stopped."""
+Send = Callable[[Message, bool], Awaitable[bytes]]  # message, must it spare memory → packed reply
 
-    def __init__(
-        self,
-        side: Side,
-        send: Callable[[Message, bool], Awaitable[bytes]],
-        on_crash: Callable[[BaseException], None],
-    ) -> None:
+
+class Carrier(Protocol):
+    """How one message gets to several shards, and their answers become one reply."""
+
+    async def carry(self, message: Message, deliver: Callable[[Send, Message], Awaitable[bytes]]) -> Reply:
+        """Sends parts of the message by `deliver`, which tries until it is answered."""
+        ...
+
+
+class Link:
+    """Carries messages for a `side` until stopped: through `send`, or to several shards by a `carrier`."""
+
+    def __init__(self, side: Side, send: Send | Carrier, on_crash: Callable[[BaseException], None]) -> None:
         self._side, self._send, self._on_crash = side, send, on_crash
         self._kick = asyncio.Event()
         self._busy = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._seq, self._stopping = 0, False
-        self.up, self._down_since = True, 0.0
+        self._down: set[Send] = set()  # what does not get through at the moment
+        self._down_since = 0.0
         self.exchanges = 0
         self.observe: Callable[[float], None] = lambda seconds: None
+
+    @property
+    def up(self) -> bool:
+        """Whether everything gets through."""
+        return not self._down
 
     def start(self) -> None:
         """Begins exchanging in the background."""
@@ -94,10 +112,9 @@ class Link:
             self._seq += 1
             message = self._side.collect(self._seq)
             began = time.perf_counter()
-            data = await self._deliver(message)
+            reply = await self._carry(message)
             self.observe(time.perf_counter() - began)
             self.exchanges += 1
-            reply = Reply.unpack(data)
             self._side.apply(message, reply)
             return reply
 
@@ -118,36 +135,43 @@ class Link:
             logger.critical("The frontier's exchange failed, the crawl can't go on: %s", error, exc_info=True)
             self._on_crash(error)
 
-    async def _deliver(self, message: Message) -> bytes:
+    async def _carry(self, message: Message) -> Reply:
+        if callable(self._send):
+            return Reply.unpack(await self._deliver(self._send, message))
+        return await self._send.carry(message, self._deliver)
+
+    async def _deliver(self, send: Send, message: Message) -> bytes:
         pause, sparing = _BACKOFF[0], False
         while True:
             try:
-                reply = await self._send(message, sparing)
+                reply = await send(message, sparing)
             except OutOfMemoryError as error:
                 if not sparing:  # refused before it did anything: at once again, without what needs memory
                     sparing = True
-                    self._is_down(f"is out of memory ({error}): nothing new is queued until there is some")
+                    self._is_down(send, f"is out of memory ({error}): nothing new is queued until there is some")
                     continue
             except _PASSING as error:
-                self._is_down(f"does not answer ({error}): keeping the work at hand and trying again")
+                self._is_down(send, f"does not answer ({error}): keeping the work at hand and trying again")
             except ResponseError as error:
                 if not str(error).startswith(_PASSING_CODES):
                     raise
-                self._is_down(f"refuses work for now ({error}): trying again")
+                self._is_down(send, f"refuses work for now ({error}): trying again")
             else:
                 if not sparing:
-                    self._is_up()
+                    self._is_up(send)
                 return reply
             await asyncio.sleep(pause)
             pause = min(pause * 2, _BACKOFF[1])
 
-    def _is_down(self, what: str) -> None:
+    def _is_down(self, send: Send, what: str) -> None:
         """Says once that Redis can't do its work."""
-        if self.up:
-            self.up, self._down_since = False, time.monotonic()
+        if not self._down:
+            self._down_since = time.monotonic()
             logger.error("Redis %s", what)
+        self._down.add(send)
 
-    def _is_up(self) -> None:
-        if not self.up:
-            self.up = True
-            logger.warning("Redis works again after %.1f s", time.monotonic() - self._down_since)
+    def _is_up(self, send: Send) -> None:
+        if self._down:
+            self._down.discard(send)
+            if not self._down:
+                logger.warning("Redis works again after %.1f s", time.monotonic() - self._down_since)

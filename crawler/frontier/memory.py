@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from crawler import connection
+from crawler.nodes import node_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -29,10 +31,10 @@ local function dedup_close() end
 
 
 class Memory:
-    """``DUPEFILTER_CLASS`` of a crawler; `base` is that of the dupefilter's keys."""
+    """``DUPEFILTER_CLASS`` of a crawler; `bases` are those of the dupefilter's keys, one per shard."""
 
-    def __init__(self, crawler: Crawler, base: str, shared: bool = False) -> None:
-        self._crawler, self._base, self._shared = crawler, base, shared
+    def __init__(self, crawler: Crawler, bases: Sequence[str], shared: bool = False) -> None:
+        self._crawler, self._bases, self._shared = crawler, bases, shared
         self._dupefilter: Any = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
         self._in_lua = hasattr(self._dupefilter, "admission")
 
@@ -66,7 +68,7 @@ class Memory:
 
     def admission(self) -> Any:
         """The :class:`crawler.dedup.Admission` of ours, None for any other."""
-        return self._dupefilter.admission(self._base) if self._in_lua else None
+        return self._dupefilter.admission(self._bases[0]) if self._in_lua else None
 
     def seen(self, request: Request) -> bool:
         """What a dupefilter in Python says; ours say nothing here."""
@@ -76,13 +78,14 @@ class Memory:
         return True
 
     async def _beside_reactor(self, method: str) -> None:
-        """Calls a blocking method of the dupefilter in a thread."""
+        """Calls a blocking method of the dupefilter in a thread, for each shard."""
         function = getattr(self._dupefilter, method, None)
         if function is None:
             return
 
         def call() -> None:
             with connection.sync_client(self._crawler.settings) as client:
-                function(client, self._base)
+                for base in self._bases:
+                    function(node_of(client, base), base)
 
         await asyncio.to_thread(call)

@@ -80,6 +80,9 @@ class Message:
     full: bool = False
     bye: bool = False
     held: int = 0
+    finish: str = "decide"  # whether the run is over: decide (the only shard, or a run's home), yes or no (the others)
+    quiet: int = -1  # for the home: its `ids` when all shards were empty together, -2 they were not, -1 without shards
+    revive: bool = False  # for the home: another shard got work after the end
 
     def pack(self, constants: dict[str, Any], drain: bool = False) -> bytes:
         """The message with the worker's `constants` (:meth:`Policy.constants`) as one msgpack map."""
@@ -119,8 +122,8 @@ class Reply:
     start: str  # "", yours, other, done
     paused: bool
     idle: int  # since the last admission, lease or ack anywhere
-
     epoch: bytes  # of the memory of what was seen: another one means that something may be new again
+    ids: int  # how many were ever given: moves with everything that comes in
 
     @classmethod
     def unpack(cls, data: bytes) -> Reply:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawler import config
 from crawler.errors import ConfigError
+from crawler.keys import shards_of
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -34,6 +35,8 @@ class Policy:
     run: str
     persist: bool
     flush: bool
+    shards: int = 1
+    replicas: int = 0  # that must have an admission before what depends on it is acknowledged
     hosts: dict[str, tuple[int, int]] = field(default_factory=dict)  # host → delay, concurrency
 
     @classmethod
@@ -44,6 +47,10 @@ class Policy:
                 "AUTOTHROTTLE_ENABLED", settings["AUTOTHROTTLE_ENABLED"],
                 "must be 0: it tunes each worker alone; the frontier paces a host for all (FRONTIER_HOST_DELAY)",
             )  # fmt: skip
+        if shards_of(settings) > 1 and config.flag(settings, "FRONTIER_PIN_COOKIEJARS", False):
+            raise ConfigError(
+                "FRONTIER_PIN_COOKIEJARS", 1, "a jar's hosts may be on several shards: needs FRONTIER_SHARDS=1"
+            )
         delay, delays = host_delays(settings)
         concurrency = _host_concurrency(settings)
         slots = settings.getdict("DOWNLOAD_SLOTS")
@@ -64,11 +71,18 @@ class Policy:
             run=config.text(settings, "FRONTIER_RUN"),
             persist=config.flag(settings, "SCHEDULER_PERSIST", True),
             flush=config.flag(settings, "SCHEDULER_FLUSH_ON_START", False),
+            shards=shards_of(settings),
+            replicas=config.integer(settings, "FRONTIER_WAIT_REPLICAS", 0, high=100),
             hosts={
                 host: (round(1000 * delays.get(host, delay)), int(slot.get("concurrency") or concurrency))
                 for host, slot in slots.items()
             },
         )
+
+    @property
+    def together(self) -> bool:
+        """Whether an ack may travel with what it depends on: one script on one server does both or neither."""
+        return self.shards == 1 and not self.replicas
 
     def constants(self, dedup: dict[str, Any], info: str, fed: bool, idle: float) -> dict[str, Any]:
         """The part of every message that never changes."""
@@ -84,6 +98,7 @@ class Policy:
             "backoff_max": self.backoff_max,
             "host_max_pages": self.host_max_pages,
             "hosts": self.hosts,
+            "replicas": self.replicas,
             "dedup": dedup,
             "info": info,
             "fed": fed,

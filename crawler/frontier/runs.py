@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-
-from redis.asyncio import Redis
 
 from crawler.errors import ConfigError, StoredDataError
 from crawler.frontier.script import Script, source
+from crawler.keys import Keys
+from crawler.nodes import Nodes
 
 logger = logging.getLogger(__name__)
 
@@ -25,26 +25,28 @@ class Run:
 
 
 class Runs:
-    """Joins or begins runs of one spider's frontier."""
+    """Joins or begins runs of one spider's frontier; `shards` are its keys, those of the run's home first."""
 
-    def __init__(self, client: Redis, base: str, worker: str, versions: str) -> None:
-        self._client, self._base, self._worker, self._versions = client, base, worker, versions
-        self._script, self._retire = Script(source("join")), Script(source("retire"))
+    def __init__(self, nodes: Nodes, shards: Sequence[Keys], worker: str, versions: str) -> None:
+        self._nodes, self._shards, self._worker, self._versions = nodes, shards, worker, versions
+        self._home = shards[0]
+        self._join, self._adopt, self._retire = (Script(source(name)) for name in ("join", "adopt", "retire"))
 
     async def _call(self, pinned: str, empty: bool, emptied: bool) -> list[str]:
         flags: list[bytes | str] = [self._worker, pinned, self._versions, "01"[empty], "01"[emptied]]
-        reply = await self._script(self._client, [self._base], flags)
+        client, keys = await self._nodes.client(self._home.tag), [self._home.frontier, self._home.dedup]
+        reply = await self._join(client, keys, [*flags, str(len(self._shards))])
         return [value.decode() if isinstance(value, bytes) else str(value) for value in reply]
 
     async def join(self, pinned: str, empty: bool, clear: Callable[[], Awaitable[None]]) -> Run:
         """Joins the running run, or begins the next; with `empty` a new run begins with nothing remembered.
 
         Raises ConfigError when another run than the pinned one is unfinished, StoredDataError when the stored frontier
-        was written by other versions.
+        was written by other versions or has another number of shards.
         """
-        emptied = False
+        emptied, tries, base = False, 0, self._home.frontier
         while True:
-            what, number, name, queued, leased, versions, before = await self._call(pinned, empty, emptied)
+            what, number, name, queued, leased, versions, before, shards = await self._call(pinned, empty, emptied)
             if what == "clear":
                 logger.info("Emptying the queue and the memory of what was seen for a new run")
                 await clear()
@@ -53,24 +55,46 @@ class Runs:
                 await asyncio.sleep(0.2)
             elif what == "versions":
                 raise StoredDataError(
-                    f"The frontier {self._base} was written with {versions}, this worker has {self._versions}: "
+                    f"The frontier {base} was written with {versions}, this worker has {self._versions}: "
                     "run the version and the rules that wrote it, begin anew with `scrapy frontier flush SPIDER --yes` "
                     "or keep both with another REDIS_KEY_PREFIX"
+                )
+            elif what == "shards":
+                raise StoredDataError(
+                    f"FRONTIER_SHARDS={len(self._shards)}: the data of {base} has {shards} for its life; "
+                    f"set FRONTIER_SHARDS={shards}, or begin anew with `scrapy frontier flush SPIDER --yes`"
                 )
             elif what == "other":
                 raise ConfigError(
                     "FRONTIER_RUN", pinned, f"run {name} is not finished; go on with FRONTIER_RUN={name}, "
                     "or give it up with `scrapy frontier flush SPIDER --yes`"
                 )  # fmt: skip
-            else:
+            elif what == "finished" or await self._adopted(number, name, tries):
                 self._tell(what, name, queued, leased, before, empty)
                 return Run(number, name, finished=what == "finished")
+            else:
+                tries += 1
+
+    async def _adopted(self, number: str, name: str, tries: int) -> bool:
+        """Makes the run that of the other shards too; False when a later one has begun there meanwhile."""
+        for keys in self._shards[1:]:
+            client = await self._nodes.client(keys.tag)
+            found = await self._adopt(client, [keys.frontier], [number, name, self._versions])
+            if int(found) != int(number):
+                if tries:
+                    raise StoredDataError(
+                        f"{keys.frontier} has run {int(found)}, {self._home.frontier} only {number}: "
+                        "that one lost data; restore it, or begin anew with `scrapy frontier flush SPIDER --yes`"
+                    )
+                return False
+        return True
 
     async def retire(self, run: Run, clear: Callable[[], Awaitable[None]]) -> None:
         """Empties the memory of a finished run: by one worker, and never that of a run begun since."""
-        if await self._retire(self._client, [self._base], [self._worker, run.number, "0"]):
+        client, base = await self._nodes.client(self._home.tag), self._home.frontier
+        if await self._retire(client, [base], [self._worker, run.number, "0"]):
             await clear()
-            await self._retire(self._client, [self._base], [self._worker, run.number, "1"])
+            await self._retire(client, [base], [self._worker, run.number, "1"])
             logger.info("Run %s is finished: what it kept is freed (SCHEDULER_PERSIST=0)", run.name)
 
     def _tell(self, what: str, name: str, queued: str, leased: str, before: str, empty: bool) -> None:

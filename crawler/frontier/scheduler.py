@@ -11,6 +11,7 @@ import logging
 import os
 import platform
 import secrets
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import scrapy
@@ -36,9 +37,13 @@ from crawler.frontier.message import Message
 from crawler.frontier.policy import Policy
 from crawler.frontier.runs import Run, Runs
 from crawler.frontier.script import Script, source
+from crawler.frontier.seedmove import SeedMover
+from crawler.frontier.sender import Sender
+from crawler.frontier.shards import Shards
 from crawler.frontier.traps import REPEATED, repeats
 from crawler.frontier.worker import Worker
 from crawler.keys import Keys
+from crawler.nodes import Nodes, nodes_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -67,7 +72,7 @@ class Scheduler(BaseScheduler):
         self.worker: Worker | None = None
         self.link: Link | None = None
         self.start: StartClaim | None = None
-        self.client: Redis | None = None
+        self._nodes: Nodes | None = None
         self._memory: Memory | None = None
         self._keys: Keys | None = None
         self._run: Run | None = None
@@ -115,18 +120,19 @@ class Scheduler(BaseScheduler):
         hooks.check(self.crawler.engine)
         await asyncio.to_thread(connection.check, settings)
         self._keys = keys = Keys.from_settings(settings, spider.name)
-        self.client = connection.async_client(settings)
-        self._memory = Memory(self.crawler, keys.dedup, shared=bool(keys.scope))
+        shards = keys.spread(self.policy.shards)
+        self._nodes = nodes_of(settings)
+        self._memory = Memory(self.crawler, [one.dedup for one in shards], shared=bool(keys.scope))
         try:
-            self._run = await self._join(keys)
+            self._run = await self._join(shards)
             if self._run.finished:
                 raise CloseSpider("run_finished")
             await self._memory.open()
-            self._begin(spider, keys, self._memory.admission())
+            self._begin(spider, shards, self._memory.admission())
             assert self.link is not None
             await self.link.exchange()
         except BaseException as error:
-            await self.client.aclose()
+            await self._nodes.aclose()
             if isinstance(error, _GONE):  # between two questions
                 raise connection.no_answer(settings, error) from None
             if isinstance(error, ResponseError):
@@ -140,44 +146,59 @@ class Scheduler(BaseScheduler):
         assert self._keys is not None
         return self._keys.frontier
 
-    async def _join(self, keys: Keys) -> Run:
-        assert self.client is not None
+    async def client(self) -> Redis | None:
+        """A client of the server that holds the run's keys; None when the frontier is not open."""
+        return await self._nodes.client(self.base) if self._nodes is not None else None
+
+    async def _join(self, shards: Sequence[Keys]) -> Run:
+        assert self._nodes is not None
         # A fingerprinter's own version counts its rules in: an edited rule makes other keys of the same URLs.
         fingerprint = getattr(self.crawler.request_fingerprinter, "version", FINGERPRINT_VERSION)
         versions = f"payload={payload.VERSION} fingerprint={fingerprint}"
-        self._runs = Runs(self.client, keys.frontier, self.worker_name, versions)
+        self._runs = Runs(self._nodes, shards, self.worker_name, versions)
         empty = self.policy.flush or not self.policy.persist
         assert self._memory is not None
         return await self._runs.join(self.policy.run, empty, self._memory.clear)
 
-    def _begin(self, spider: Spider, keys: Keys, admission: Any) -> None:
+    def _begin(self, spider: Spider, shards: Sequence[Keys], admission: Any) -> None:
         """Builds the worker and its link, and listens to the engine."""
-        assert self.client is not None
         assert self._run is not None
         crawler = self.crawler
         hooks.pace_by_frontier(crawler)
         self.worker = Worker(crawler, spider, self.policy, self.worker_name, self._run.number, admission)
-        seed_key, fed = feed_key(spider, crawler.settings)
         stop_polling(crawler, spider)
-        text = (admission.lua if admission else NO_DEDUP) + "\n" + source("exchange")
-        script, sparing_script = Script("#!lua\n" + text), Script("#!lua flags=allow-oom\n" + text)
-        info = f"{platform.node()} {os.getpid()} scrapy={scrapy.__version__}"
-        idle = idle_seconds(spider, crawler.settings)
-        constants = self.policy.constants(admission.config() if admission else {}, info, fed, idle)
-        client, script_keys = self.client, [keys.frontier, keys.dedup, seed_key]
-
-        async def send(message: Message, sparing: bool) -> bytes:
-            carrier = sparing_script if sparing else script
-            reply: bytes = await carrier(client, script_keys, [message.pack(constants, drain=sparing)])
-            return reply
-
-        self.link = Link(self, send, self._crashed)
+        self.link = Link(self, self._carrier(spider, shards, admission), self._crashed)
         self.worker.kick = self.worker.admissions.kick = self.link.kick
         self.start = StartClaim(self.worker, self.link.kick, lambda: self._over or self._closing)
         hooks.install(crawler, self)
         crawler.signals.connect(self.worker.on_spider_error, signal=signals.spider_error)
         crawler.signals.connect(self.worker.on_item_error, signal=signals.item_error)
         crawler.signals.connect(self.worker.on_robots_txt, signal=signals.robots_parsed)
+
+    def _carrier(self, spider: Spider, shards: Sequence[Keys], admission: Any) -> Sender | Shards:
+        """What sends a message: to the only shard, or apart to several."""
+        assert self._nodes is not None
+        settings, policy = self.crawler.settings, self.policy
+        seed_key, fed = feed_key(spider, settings)
+        idle = idle_seconds(spider, settings)
+        text = (admission.lua if admission else NO_DEDUP) + "\n" + source("exchange")
+        scripts = Script("#!lua\n" + text), Script("#!lua flags=allow-oom\n" + text)
+        info = f"{platform.node()} {os.getpid()} scrapy={scrapy.__version__}"
+        constants = policy.constants(admission.config() if admission else {}, info, fed, idle)
+        mover = None
+        if connection.is_cluster(settings):
+            mover = SeedMover(self._nodes, seed_key, self.base, policy.replicas)
+            seed_key = f"{self.base}:seeds"
+        senders = [
+            Sender(
+                self._nodes, [keys.frontier, keys.dedup, f"{keys.frontier}:seeds" if keys.shard else seed_key],
+                scripts, constants, None if keys.shard else mover,
+            )
+            for keys in shards
+        ]  # fmt: skip
+        if policy.together:
+            return senders[0]
+        return Shards(senders, lambda shard: senders[shard].safe, round(1000 * idle) if fed else None)
 
     def downloaded(self, request: Request, result: Any) -> None:
         """See :class:`crawler.frontier.hooks.Listener`."""
@@ -260,7 +281,7 @@ class Scheduler(BaseScheduler):
     def _give_up(self) -> None:
         """The grace period is over: what still runs goes back, and whatever it yields from now on is nobody's."""
         worker = self.worker
-        if worker is None or self.client is None:
+        if worker is None or self._nodes is None:
             return
         if worker.ledger.running:
             logger.warning(
@@ -274,7 +295,7 @@ class Scheduler(BaseScheduler):
         asyncio.get_running_loop().call_later(0.5, hooks.abandon_scraper, self.crawler)
 
     async def _close(self, reason: str) -> None:
-        if self.link is None or self.worker is None or self.client is None:
+        if self.link is None or self.worker is None or self._nodes is None:
             return
         if self._wake_call is not None:
             self._wake_call.cancel()
@@ -286,8 +307,8 @@ class Scheduler(BaseScheduler):
                 "The frontier did not hear the last news (%s): its leases will run out by themselves",
                 str(error) or "time-out",
             )
-        client, self.client = self.client, None
-        await client.aclose()
+        nodes, self._nodes = self._nodes, None
+        await nodes.aclose()
         if self._memory is not None:
             self._memory.close(reason)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 _INCLUDE = re.compile(r"^--#include (\w+)$", re.MULTILINE)
 
@@ -32,3 +33,24 @@ class Script:
             return await client.evalsha(self.sha, len(keys), *keys, *args)
         except NoScriptError:  # a fresh or restarted server: nothing was executed
             return await client.eval(self.text, len(keys), *keys, *args)
+
+    async def replicated(
+        self, client: Redis, keys: list[str], args: list[bytes | str], replicas: int, ms: int, *, strict: bool = False
+    ) -> tuple[Any, int]:
+        """Runs it and waits up to `ms` for replicas on the same connection: (reply, how many have it).
+
+        `strict`: too few of them raise redis-py's TimeoutError.
+        """
+        for command, text in (("EVALSHA", self.sha), ("EVAL", self.text)):
+            async with client.pipeline(transaction=False) as pipe:
+                pipe.execute_command(command, text, len(keys), *keys, *args)
+                pipe.execute_command("WAIT", replicas, ms)
+                reply, count = await pipe.execute(raise_on_error=False)
+            if not isinstance(reply, NoScriptError):
+                break
+        for answer in (reply, count):
+            if isinstance(answer, Exception):
+                raise answer
+        if strict and count < replicas:
+            raise RedisTimeoutError(f"{count} of {replicas} replicas answer")
+        return reply, int(count)

@@ -64,6 +64,7 @@ class Worker:
         self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
         self._renewed = self._clock()
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
+        self._acks_follow = False  # the last exchange confirmed what acks may have waited for
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
         self.start_wish, self.start_span = "", NOTHING
         self.reply: Reply | None = None
@@ -197,9 +198,10 @@ class Worker:
         """Everything the frontier should hear now."""
         batch = [] if self.admissions.full else self.outbox.batch(_BATCH)
         local_done = self.locals.settled(self.outbox)
+        with_acks = len(batch) if self._policy.together else 0
         message = Message(
             worker=self.name, seq=seq, run=self._run, outbox=batch, locals=local_done, full=self.admissions.full,
-            bye=self.leaving, acks=self.ledger.acks(self.outbox, len(batch)), gives=self.ledger.gives(),
+            bye=self.leaving, acks=self.ledger.acks(self.outbox, with_acks), gives=self.ledger.gives(),
             held=len(self.ledger),
         )  # fmt: skip
         if message.acks or self.start_wish in _START_OVER:
@@ -209,13 +211,13 @@ class Worker:
             message.renew = [lease_id for lease_id in self.ledger.ids() if lease_id not in leaving]
             self._renewed = self._clock()
         self.hosts.drain(message)
-        message.start = self._start_message(len(batch))
+        message.start = self._start_message(with_acks)
         self._appetite.measure()
         if not (self._closing.is_set() or (self.admissions.full and len(self.outbox) > _BATCH)):
             message.want, message.skip = self._appetite.wanted, self._appetite.enough()
             message.ahead = self._appetite.ahead
             message.seeds = self._wanted_seeds()
-        message.busy = bool(len(self.outbox) > len(batch) or len(self.locals))
+        message.busy = bool(len(self.outbox) > with_acks or len(self.locals))
         return message
 
     def _start_message(self, batch: int) -> str:
@@ -248,6 +250,7 @@ class Worker:
         if self._closing.is_set():
             self.ledger.give(self.inbox.clear())
         self._rich = bool(message.want) and len(reply.leases) >= message.want
+        self._acks_follow = bool(reply.verdicts) and not self._policy.together and self.ledger.unsettled > 0
         self.reply = reply
         if reply.start in _START_OVER:
             self.start_wish = ""
@@ -273,7 +276,7 @@ class Worker:
         hungry = self._appetite.hungry and not reply.paused
         if hungry and (self._rich or len(self.outbox)):
             return 0.0
-        if self.admissions.urgent:
+        if self.admissions.urgent or self._acks_follow:
             return 0.0
         pause = _TICK if len(self.outbox) or self.ledger.unsettled or len(self.locals) else _IDLE
         if hungry and reply.next_due >= 0:

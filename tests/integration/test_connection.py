@@ -315,4 +315,4 @@ def test_eviction_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_version_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ServerError, match=r"is Redis 6\.2\.9: the project needs Redis 7\.0 or later"):
-        connection._check_info("redis://h", {"redis_version": "6.2.9"})
+        connection._check_info(Settings(), "redis://h", {"redis_version": "6.2.9"})

@@ -18,7 +18,8 @@ DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 CONTAINER_ONLY = {"SPIDER", "SPIDER_ARGS"}
 # What the container decides, not .env: where Redis, files and the endpoint are, and who a replica is.
 DECIDED = {
-    *("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "FRONTIER", "WORKER_NAME", "FEED_DIR"),
+    *("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_CLUSTER", "REDIS_CLUSTER_NODES", "REDIS_SENTINELS"),
+    *("FRONTIER", "WORKER_NAME", "FEED_DIR"),
     *("METRICS_PORT", "METRICS_TEXTFILE", "METRICS_SD_FILE"),
 }
 

@@ -77,7 +77,8 @@ local function order_of(priority, id, id_text)
 end
 
 local function push_new()
-  local last_id = redis.call('HINCRBY', meta_key, 'ids', count) - count
+  ids = redis.call('HINCRBY', meta_key, 'ids', count)
+  local last_id = ids - count
   local records, queues, woken = {}, {}, {}
   for i = 1, count do
     if verdicts[i] == '1' then

@@ -59,16 +59,19 @@ local last = redis.call('HGET', replies_key, worker)
 local mark = msg.seq .. '\n'
 if last and string.sub(last, 1, #mark) == mark then
   local packed = string.sub(last, #mark + 1)
+  -- Perhaps on another connection: WAIT there must not count before what was written by the first one.
+  if msg.replicas > 0 then redis.call('HSET', replies_key, worker, last) end
   return with_payloads(packed, cmsgpack.unpack(packed)[4])
 end
 
 local meta = {}
 local META = {'run', 'state', 'name', 'start', 'start_owner', 'start_until', 'paused', 'full', 'hold', 'seen', 'last_work',
-  'pruned'}
+  'pruned', 'ids'}
 for i, value in ipairs(redis.call('HMGET', meta_key, unpack(META))) do meta[META[i]] = value or nil end
 if meta.run ~= msg.run then
-  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, ''}, {})
+  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, '', 0}, {})
 end
+local ids = tonumber(meta.ids or 0)   -- how many were ever given
 
 local dedup, problem = dedup_open(dedup_base, msg.dedup)
 if not dedup then return redis.error_reply('DEDUP ' .. problem) end
@@ -239,7 +242,8 @@ end
 if msg.seeds > 0 and not msg.drain and state == 'running' and meta.paused ~= '1' and not meta.full and not first_full then
   local seeds = take_seeds(msg.seeds)
   if #seeds > 0 then
-    local id = redis.call('HINCRBY', meta_key, 'ids', #seeds) - #seeds
+    ids = redis.call('HINCRBY', meta_key, 'ids', #seeds)
+    local id = ids - #seeds
     local records = {}
     for _, seed in ipairs(seeds) do
       id = id + 1
@@ -269,6 +273,7 @@ if start_state ~= 'done' and start_state ~= 'failed' and msg.start ~= '' then
   elseif (msg.start == 'done' or msg.start == 'failed') and meta.start_owner == worker and not first_full then
     redis.call('HSET', meta_key, 'start', msg.start)
     start_state = msg.start
+    ids = redis.call('HINCRBY', meta_key, 'ids', 1)   -- whoever found all shards empty before this must look again
   elseif msg.start == 'hold' and meta.start_owner ~= worker then
     start_state = 'other'
   else
@@ -311,12 +316,20 @@ end
 local held = redis.call('HLEN', requests_key)
 local worked = pushed > 0 or #leases > 0 or #msg.acks > 0
 local last_work = worked and now_text or meta.last_work or now_text
-if state == 'finished' and (pushed > 0 or #leases > 0) then state = 'running' end
-if state == 'running' and (start_state == 'done' or start_state == 'failed') and held == 0 and not somebody_busy() and seeds_waiting() == 0
-    and (not msg.fed or (msg.idle > 0 and now - last_work >= msg.idle)) then
+local function over()
+  return (start_state == 'done' or start_state == 'failed') and held == 0 and not somebody_busy() and seeds_waiting() == 0
+    and (not msg.fed or (msg.idle > 0 and now - last_work >= msg.idle))
+end
+-- finish: `decide` here (the only shard, or the home of a run), or what the home has decided: `yes`, `no`.
+-- quiet: -1 the only shard, else `ids` as they were when the worker found all shards empty together (frontier/quiet.py).
+if state == 'finished' and (pushed > 0 or #leases > 0 or msg.revive) then state = 'running' end
+local ends = msg.finish == 'yes' or (msg.finish == 'decide' and (msg.quiet == -1 or msg.quiet == ids) and over())
+if state == 'running' and ends then
   state = 'finished'
-  redis.call('HSET', base .. ':runs', meta.name, now)
-  redis.call('HSET', meta_key, 'finished', now)
+  if msg.finish == 'decide' then
+    redis.call('HSET', base .. ':runs', meta.name, now)
+    redis.call('HSET', meta_key, 'finished', now)
+  end
   redis.call('DEL', starts_key, locals_key, pages_key, pins_key, jars_key, holders_key)
 end
 redis.call('HSET', meta_key, 'seen', now_text, 'last_work', last_work, 'state', state)
@@ -330,7 +343,7 @@ end
 
 local leased = redis.call('ZCARD', leases_key)
 local reply = {msg.seq, now, table.concat(verdicts), leases, lost, unacked, state, held - leased, leased,
-  redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work, dedup.epoch}
+  redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work, dedup.epoch, ids}
 local packed = cmsgpack.pack(reply)
 if msg.bye then
   redis.call('HDEL', workers_key, worker)

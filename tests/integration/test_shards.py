@@ -1,0 +1,101 @@
+"""Several shards as one frontier: nothing lost or doubled, one end, whatever the network does to single calls."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+import redis as redis_py
+
+from crawler.frontier.message import LATER, NEW, Message
+from crawler.frontier.quiet import NOT_QUIET, Quiet
+from crawler.keys import Keys, shard_of
+from tests.support.shards import Fleet, Walker
+
+
+def crawl(fleet: Fleet, walkers: list[Walker], mortal: int = 0) -> None:
+    """All walkers at once; the last `mortal` ones die at some moment."""
+
+    async def main() -> None:
+        dice = fleet.dice
+        lives = [dice.randrange(2, 12) if n >= len(walkers) - mortal else 10_000 for n in range(len(walkers))]
+
+        def died(number: int) -> bool:
+            lives[number] -= 1
+            return lives[number] < 0
+
+        await asyncio.gather(*(walker.crawl(lambda n=n: died(n)) for n, walker in enumerate(walkers)))  # type: ignore[misc]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_everything_is_crawled_once_and_the_run_ends_when_all_is_done(redis: redis_py.Redis, seed: int) -> None:
+    fleet = Fleet(redis, random.Random(seed), shards=1 + seed % 4, losses=0.1 if seed % 2 else 0.0)
+    redis.rpush(fleet.seed_key, "a900", "b901")
+    fleet.links |= {"a900": [], "b901": []}
+    crawl(fleet, [Walker(fleet, "w0", fleet.names[:1]), *(Walker(fleet, f"w{n}") for n in (1, 2))])
+    counts = Counter(fleet.crawled)
+    assert set(counts) >= set(fleet.names)
+    assert {name: n for name, n in counts.items() if n > 1 and name not in ("a900", "b901")} == {}
+    assert fleet.finished == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_worker_that_dies_loses_nothing_on_any_shard(redis: redis_py.Redis, seed: int) -> None:
+    fleet = Fleet(redis, random.Random(seed), shards=3, losses=0.1)
+    crawl(fleet, [Walker(fleet, "w0", fleet.names[:1]), Walker(fleet, "w1"), Walker(fleet, "w2")], mortal=1)
+    assert set(fleet.crawled) == set(fleet.names)
+    assert fleet.finished >= 2
+
+
+def test_emptiness_counts_only_when_all_were_empty_at_one_moment() -> None:
+    quiet = Quiet(2)
+    quiet.look(0, 0, 5, asked=1, answered=2)
+    quiet.look(1, 0, 7, asked=3, answered=4)
+    assert quiet.home_ids == NOT_QUIET  # the first may have got something from the second in between
+    quiet.look(0, 0, 6, asked=5, answered=6)
+    quiet.look(1, 0, 7, asked=5, answered=6)
+    assert quiet.home_ids == NOT_QUIET  # it did
+    quiet.look(0, 0, 6, asked=7, answered=8)
+    assert quiet.home_ids == NOT_QUIET  # the second was last asked before the first was known to be empty again
+    quiet.look(1, 0, 7, asked=7, answered=8)
+    assert quiet.home_ids == 6
+    quiet.look(1, 1, 8, asked=9, answered=10)
+    assert quiet.home_ids == NOT_QUIET
+
+
+def test_a_shard_without_memory_keeps_the_order_of_what_was_admitted_elsewhere(redis: redis_py.Redis) -> None:
+    """The verdicts after the first "later" are kept, not asked for again: asked twice, "new" would become "seen"."""
+    fleet = Fleet(redis, random.Random(1), shards=2)
+    hosts = {shard_of(host, 2): host for host in "abcdefgh"}
+    walker = Walker(fleet, "w")
+    full = {fleet.keys[0].frontier}
+    asked: list[int] = []
+
+    async def deliver(send: object, message: Message) -> bytes:
+        sparing = bool(full) and bool(message.outbox) and shard_of(message.outbox[0][0], 2) == 0
+        names = next(k for k in fleet.keys if send is walker.carrier._shards[k.shard].send)
+        asked.append(len(message.outbox))
+        packed = message.pack(fleet.constants, drain=sparing)
+        reply = redis.evalsha(fleet.sha, 3, names.frontier, names.dedup, "none", packed)
+        return bytes(reply)
+
+    async def main() -> None:
+        entries = [(hosts[n % 2], 3, b"%d" % n, b"%d" % n, 0, b"%d" % n) for n in range(4)]
+        first = await walker.carrier.carry(Message("w", 1, fleet.run, outbox=list(entries)), deliver)
+        assert first.verdicts[0] == LATER
+        full.clear()
+        second = await walker.carrier.carry(Message("w", 2, fleet.run, outbox=list(entries)), deliver)
+        assert list(second.verdicts) == [NEW] * 4
+
+    asyncio.run(main())
+    assert sorted(asked) == [2, 2, 2]
+    assert fleet.held() == 4
+
+
+def test_the_shard_of_a_host_never_changes() -> None:
+    assert [shard_of(host, 16) for host in ("example.com", "xn--bcher-kva.example", "127.0.0.1", "")] == [9, 6, 8, 0]
+    assert Keys("crawler", "books", "all").spread(2)[1].frontier == "{crawler:all:1}:books"
