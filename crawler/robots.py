@@ -43,6 +43,10 @@ class RobotsTxtMiddleware(ScrapyRobotsTxtMiddleware):
         known = self._parsers.get(urlparse_cached(request).netloc)
         return None if isinstance(known, Deferred) else known
 
+    async def _parse_robots(self, response: Response, netloc: str, request: Request) -> None:
+        # Reading what DOWNLOAD_MAXSIZE lets through would keep the worker busy for a minute.
+        await super()._parse_robots(response.replace(body=response.body[:_LARGEST]), netloc, request)
+
 
 class RobotsCache:
     """Downloader middleware that keeps robots.txt in Redis for ``FRONTIER_ROBOTS_TTL`` seconds, for all workers.
@@ -67,6 +71,7 @@ class RobotsCache:
         key = self._key(request)
         if key is None:
             return None
+        request.headers.pop("Accept-Encoding", None)  # what is kept below has to be readable without its headers
         try:
             client = await self._client()
             stored = await client.get(key) if client is not None else None
@@ -80,7 +85,8 @@ class RobotsCache:
     async def process_response(self, request: Request, response: Response) -> Response:
         """Keeps what a host answered; errors of the server's side are asked again."""
         key = self._key(request)
-        if key is not None and "cached" not in response.flags and response.status < 500:
+        readable = "Content-Encoding" not in response.headers
+        if key is not None and readable and "cached" not in response.flags and response.status < 500:
             stored = msgpack.packb((response.status, response.body[:_LARGEST]))
             with contextlib.suppress(RedisError, OSError):
                 if (client := await self._client()) is not None:

@@ -48,6 +48,9 @@ DOWNLOADER_MIDDLEWARES = {
     # Scrapy's own lets through what waits while robots.txt is fetched (crawler/robots.py).
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "crawler.robots.RobotsTxtMiddleware": 100,
+    # Scrapy's own keeps what a decompression bomb unpacked for a while.
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "crawler.compression.HttpCompressionMiddleware": 590,
     # Scrapy's own two would drop a redirect to another spelling of the same page as a duplicate.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "crawler.canonical.RedirectMiddleware": 600,

@@ -27,6 +27,8 @@ WIRING = {
     "ROBOTSTXT_USER_AGENT": "crawler",
     "AUTOTHROTTLE_ENABLED": False,
     "DOWNLOADER_MIDDLEWARES": {
+        "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+        "crawler.compression.HttpCompressionMiddleware": 590,
         "crawler.guard.SchemeGuard": 935,
         "crawler.guard.PrivateAddressGuard": 940,
         "crawler.robots.RobotsCache": 945,
