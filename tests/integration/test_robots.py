@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.e2e.crew import TEST_SPIDERS
 from tests.site import Site
+from tests.support.pages import Answer, Pages
 from tests.support.project import project_env, run_scrapy
 
 
@@ -27,3 +29,13 @@ def test_what_waits_for_robots_txt_is_judged_by_it(
     assert report.count("robots") == 1, done.stderr
     assert len(report.fetched) == 6, done.stderr
     assert (report.count("private") > 0) == theirs
+
+
+def test_robots_txt_that_comes_packed_is_readable_for_the_next_worker(redis_url: str, tmp_path: Path) -> None:
+    rules = Answer(gzip.compress(b"User-agent: *\nDisallow: /"), headers={"Content-Encoding": "gzip"})
+    with Pages({"/": "<title>forbidden</title>", "/robots.txt": rules}) as site:
+        for run in ("first", "second"):
+            env = project_env(redis_url, tmp_path, FRONTIER_RUN=run, DOWNLOAD_DELAY="0")
+            done = run_scrapy(["crawl", "site", "-a", f"start={site.url}/"], env)
+            assert done.returncode == 0, done.stderr
+    assert site.hits == {"/robots.txt": 2}  # packed in spite of our wish: not kept
