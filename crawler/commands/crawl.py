@@ -15,7 +15,7 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.log import configure_logging, get_scrapy_root_handler
 
-from crawler.commands import precheck
+from crawler.commands import legacy, precheck
 from crawler.commands.spider import find_spider
 from crawler.errors import ConfigError, CrawlerError
 
@@ -59,6 +59,7 @@ class Command(crawl.Command):
         spider_class = find_spider(self.settings, args, "scrapy crawl SPIDER [-a NAME=VALUE]")
         precheck.check(self.settings)
         self.crawler_process = process = _process(self.settings, log)
+        legacy.warn(self.settings)
         crawler = _Crawler(spider_class, self.settings, log)
         crawler.signals.connect(self._warn_if_feeds_unused, signal=signals.engine_started)
         reasons: list[str] = []

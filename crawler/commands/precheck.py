@@ -8,6 +8,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from crawler import config
+from crawler.commands import legacy
 from crawler.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def check(settings: Settings) -> None:
     for name, made in _DERIVED.items():
         if (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]:
             raise ConfigError(name, settings[name], f"-s comes too late for {made}; set it in the environment or .env")
+    legacy.refuse(settings)
     for name in _FLAGS:
         config.flag(settings, name, False)
     for name in _WHOLE:
