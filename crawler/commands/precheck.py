@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -40,9 +41,18 @@ def check(settings: Settings) -> None:
         config.integer(settings, name, 0)
     for name in _NUMBERS:
         config.number(settings, name, 0)
+    _check_jobdir(config.text(settings, "JOBDIR"))
     for name in _CLASSES:
         value = settings[name]
         try:
             load_object(value)
         except (ImportError, NameError, ValueError, TypeError) as error:
             raise ConfigError(name, value, f"can't be imported ({error}); must be the path of a class") from None
+
+
+def _check_jobdir(folder: str) -> None:
+    if folder:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError("JOBDIR", folder, f"cannot be made a folder ({error.strerror}): name another") from None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import scrapy
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
@@ -27,7 +27,7 @@ from twisted.internet.defer import Deferred
 
 from crawler import config, connection
 from crawler.canonical import FINGERPRINT_VERSION
-from crawler.errors import CrawlerError
+from crawler.errors import CrawlerError, ServerError
 from crawler.frontier import hooks, payload
 from crawler.frontier.claim import StartClaim
 from crawler.frontier.fed import feed_key, idle_seconds, stop_polling
@@ -135,6 +135,8 @@ class Scheduler(BaseScheduler):
             await self._nodes.aclose()
             if isinstance(error, _GONE):  # between two questions
                 raise connection.no_answer(settings, error) from None
+            if isinstance(error, OutOfMemoryError):
+                raise ServerError(f"Redis is full, nobody can join: raise its maxmemory ({error})") from None
             if isinstance(error, ResponseError):
                 raise CrawlerError(f"The frontier {keys.frontier} refuses this worker: {error}") from error
             raise

@@ -110,6 +110,7 @@ COMMAND_LINES: list[tuple[list[str], str]] = [
     (["crawl", "tiny", "-s", "REDIS_PARAMS=secret"], "REDIS_PARAMS=(hidden): must be a dict or a JSON object"),
     (["crawl", "tiny", "-s", "AUTOTHROTTLE_ENABLED=1"], "AUTOTHROTTLE_ENABLED=1: must be 0"),
     (["crawl", "tiny", "--logfile", "/no/such/folder/log"], "LOG_FILE=/no/such/folder/log: cannot be written (No such"),
+    (["crawl", "tiny", "-s", "JOBDIR=/proc/job"], "JOBDIR=/proc/job: cannot be made a folder (No such"),
     (["crawl", "tiny", "-s", "DOWNLOAD_DELAY=abc"], "DOWNLOAD_DELAY=abc: must be a number"),
     (["crawl", "tiny", "-s", "ROBOTSTXT_OBEY=ja"], "ROBOTSTXT_OBEY=ja: must be 1 or 0"),
     (["crawl", "tiny", "-s", "RETRY_TIMES=x"], "RETRY_TIMES=x: must be a whole number"),
@@ -171,6 +172,12 @@ def test_wrong_password(env: dict[str, str]) -> None:
         url = server.url.replace("correct", "secret")
         line = only_line(run(["crawl", "tiny"], {**env, "REDIS_URL": url}))
     assert f"redis://:***@127.0.0.1:{server.port}/0 refuses the login" in line
+
+
+def test_a_server_without_memory(env: dict[str, str]) -> None:
+    with RedisServer(options=["--maxmemory", "1"]) as server:
+        line = only_line(run(["crawl", "tiny"], {**env, "REDIS_URL": server.url}))
+    assert line.startswith("Redis is full, nobody can join: raise its maxmemory")
 
 
 def test_stored_filter_of_another_size_names_both(env: dict[str, str]) -> None:
