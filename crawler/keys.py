@@ -25,11 +25,13 @@ BASE:inflight        hash    host → leased requests of a host that has a delay
 BASE:due             zset    host → next allowed time (ms) of a host with a delay, dropped once past
 BASE:hosts           hash    host → what is special about it: set by a person, its Crawl-delay, its failures
 BASE:robots:ORIGIN   string  a host's robots.txt (status, body), for ``FRONTIER_ROBOTS_TTL`` seconds
-BASE:pages           hash    host → pages admitted in this run (only with ``FRONTIER_HOST_MAX_PAGES``)
+BASE:pages           hash    host → pages admitted in this run (``FRONTIER_HOST_MAX_PAGES``); endless calendar → same
 BASE:workers         hash    worker → heartbeat (ms), busy flag, version, host and pid
 BASE:replies         hash    worker → last exchange number and its reply (makes the exchange idempotent)
 BASE:starts          set     fingerprints of this run's start requests
 BASE:locals          hash    fingerprint of a request that only one worker can run → that worker
+BASE:gone            set     queues of hosts that were given up, while they are moved to the dead letters
+BASE:gone:QUEUE      zset    such a queue
 BASE:pins            hash    request id → its cookie jar (this and the next four only with ``FRONTIER_PIN_COOKIEJARS``)
 BASE:jars            hash    cookie jar → worker that holds it
 BASE:holders         set     workers that have pinned queues

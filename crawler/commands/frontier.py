@@ -115,10 +115,15 @@ def status(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> Non
     full = ", MEMORY FULL (see BLOOM_CAPACITY)" if facts["memory_full"] else ""
     print(f"run       {facts['run']}: {facts['state']}{paused}{full}, begun {_age(facts['age_seconds'])} ago, "
           f"last work {_age(facts['idle_seconds'])} ago, start(): {facts['start']}")  # fmt: skip
-    print(f"requests  {facts['queued']} queued, {facts['leased']} leased, {facts['done']} done, {facts['dead']} dead")
+    fallen = f" ({facts['dead_fallen']} older ones fell out: FRONTIER_DEAD_MAX)" if facts["dead_fallen"] else ""
+    print(f"requests  {facts['queued']} queued, {facts['leased']} leased, {facts['done']} done, "
+          f"{facts['dead']} dead{fallen}")  # fmt: skip
+    if facts["dropped"]:
+        print("dropped   " + ", ".join(f"{n} {reason}" for reason, n in sorted(facts["dropped"].items())))
     print(f"seeds     {facts['seeds']} wait")
     print(
         f"hosts     {facts['hosts_queued']} with queued requests ({facts['hosts_due']} due), {facts['hosts_busy']} busy"
+        + (f", {facts['hosts_given_up']} given up" if facts["hosts_given_up"] else "")
     )
     if facts["next_due_seconds"] is not None:
         print(f"next host due in {facts['next_due_seconds']:.1f} s, longest overdue {facts['overdue_seconds']:.1f} s")
@@ -175,6 +180,7 @@ def host(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
         "BLOCKED: its requests wait" if record.get("blocked") else "",
         f"Crawl-delay {record['crawl_delay'] / 1000:g} s (robots.txt)" if record.get("crawl_delay") else "",
         f"{record['failures']} failures in a row" if record.get("failures") else "",
+        "GIVEN UP: its requests go to the dead letters" if record.get("given_up") else "",
     ]
     print(f"{rest[0]}: " + (", ".join(filter(None, said)) or "nothing special: the settings count"))
 

@@ -20,8 +20,9 @@ from crawler.dedup.options import memory_size
 from crawler.frontier import payload
 from crawler.frontier.failures import describe
 from crawler.frontier.local import Locals
-from crawler.frontier.message import ADD, CAPPED, FILTER, FULL, LOCAL, NEW, SEEN, START, Admission
+from crawler.frontier.message import ADD, CAPPED, ENDLESS, FILTER, FULL, LOCAL, NEW, SEEN, START, Admission
 from crawler.frontier.outbox import Outbox
+from crawler.frontier.traps import CALENDAR, calendar_of
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LONGEST_JAR = 200  # characters of a jar's name; jars that begin alike are then pinned together
+_DROPPED = {CAPPED: "host_max_pages", ENDLESS: CALENDAR}
+_REASONS = {
+    "host_max_pages": "its host has had FRONTIER_HOST_MAX_PAGES pages in this run",
+    CALENDAR: "its calendar has had FRONTIER_CALENDAR_MAX pages of dates that nobody needs",
+}
 _HURRY = 64  # admissions that are worth an exchange at once
 
 
@@ -50,6 +56,7 @@ class Admissions:
         self._fingerprinter = crawler.request_fingerprinter
         self._canonical_host = getattr(self._fingerprinter, "canonical_host", canonical_host)
         self._debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
+        self._calendars = config.integer(crawler.settings, "FRONTIER_CALENDAR_MAX", 1000) > 0
         self._pin_jars = config.flag(crawler.settings, "FRONTIER_PIN_COOKIEJARS", False)
         self._start_requests: WeakSet[Request] = WeakSet()
         self._warned: set[str] = set()
@@ -116,10 +123,19 @@ class Admissions:
             self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
         item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
         admission: Admission = (self.host_of(request), flags, item, fingerprint, request.priority, data)
-        if self._pin_jars and (jar := request.meta.get("cookiejar")) is not None:
-            admission = (*admission[:6], {"jar": repr(jar)[:_LONGEST_JAR]})
+        if more := self._more(request):
+            admission = (*admission[:6], more)
         self.outbox.add(admission, request)
         return True
+
+    def _more(self, request: Request) -> dict[str, str]:
+        """What only few admissions carry."""
+        more = {}
+        if self._pin_jars and (jar := request.meta.get("cookiejar")) is not None:
+            more["jar"] = repr(jar)[:_LONGEST_JAR]
+        if self._calendars and (calendar := calendar_of(request.url)):
+            more["calendar"] = calendar
+        return more
 
     def confirm(self, verdicts: bytes) -> None:
         """Takes the frontier's verdicts on the oldest admissions, one byte each."""
@@ -134,8 +150,9 @@ class Admissions:
                 if entry.local:
                     self.locals.admit(entry)
                 continue
-            if verdict == CAPPED:
-                self._stats.inc_value("frontier/dropped/host_max_pages")
+            if reason := _DROPPED.get(verdict):
+                self._stats.inc_value(f"frontier/dropped/{reason}")
+                self._warn_once(f"Dropped {entry.request}: {_REASONS[reason]}", "the stat frontier/dropped")
             else:
                 seen += 1
             self._drop(entry.request)
@@ -153,8 +170,8 @@ class Admissions:
         self._log_duplicate(request)
         self._crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self._spider)
 
-    def _warn_once(self, text: str) -> None:
+    def _warn_once(self, text: str, stat: str = "scheduler/unserializable") -> None:
         kind = text.rsplit(": ", maxsplit=1)[-1]
         if kind not in self._warned and len(self._warned) < 20:
             self._warned.add(kind)
-            logger.warning("%s (further ones are only counted: scheduler/unserializable)", text)
+            logger.warning("%s (further ones are only counted: %s)", text, stat)

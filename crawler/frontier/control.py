@@ -26,19 +26,22 @@ _PAGE = 500  # entries per round trip where something is walked through
 _FIXED = (
     *("runs", "ready", "requests", "leases", "owners", "deliveries", "inflight"),
     *("due", "pages", "workers", "replies", "starts", "locals", "dead"),
-    *("pins", "jars", "holders"),
+    *("pins", "jars", "holders", "gone"),
 )  # what flush deletes, besides the queues (also pinned ones); "hosts" is a person's word, "robots" ends by itself
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One worker as the frontier knows it. `age` is seconds since it was last heard of."""
+    """One worker as the frontier knows it. `age`: seconds since it was last heard of; `finished` and `failed`: requests
+    since it began."""
 
     name: str
     age: float
     busy: bool
     held: int
     info: str
+    finished: int = 0
+    failed: int = 0
 
     @property
     def live(self) -> bool:
@@ -94,6 +97,9 @@ class Control:
             "paused": meta.get("paused") == "1",
             "start": meta.get("start", "running" if meta.get("start_owner") else "waiting"),
             "memory_full": "full" in meta,
+            "dropped": {name[8:]: int(n) for name, n in meta.items() if name.startswith("dropped:")},
+            "hosts_given_up": int(meta.get("hosts_given_up", 0)),
+            "dead_fallen": int(meta.get("dead_fallen", 0)),
             "queued": held - leased,
             "leased": leased,
             "dead": dead,
@@ -116,8 +122,9 @@ class Control:
         now = self.now()
         rows = []
         for name, value in self.client.hgetall(self.key("workers")).items():
-            beat, busy, info, held = [*msgpack.unpackb(value, raw=True), b"", 0][:4]
-            rows.append(WorkerRow(name.decode(), max(0, now - beat) / 1000, bool(busy), held, info.decode()))
+            beat, busy, info, held, finished, failed = [*msgpack.unpackb(value, raw=True), b"", 0, 0, 0][:6]
+            age = max(0, now - beat) / 1000
+            rows.append(WorkerRow(name.decode(), age, bool(busy), held, info.decode(), finished, failed))
         return sorted(rows, key=lambda row: row.name)
 
     def hosts(self, limit: int) -> list[HostRow]:
@@ -175,7 +182,7 @@ class Control:
                 return dropped
 
     def _queue_keys(self) -> Iterator[str]:
-        for kind in ("queue:", "pinned:", "mine:"):
+        for kind in ("queue:", "pinned:", "mine:", "gone:"):
             pattern = "".join(f"\\{c}" if c in "*?[]\\" else c for c in self.key(kind)) + "*"
             yield from (name.decode() for name in self.client.scan_iter(pattern, count=1000))
 

@@ -22,7 +22,9 @@ class HostNews:
         return self._delays.get(host, self._default)
 
     def learn(self, lease: Lease) -> None:
-        """A lease tells its host's present delay (a person, a robots.txt may have changed it)."""
+        """A lease tells its host's present delay (a person, a robots.txt may have changed it) and whether it fails."""
+        if lease.failing:
+            self._failing.setdefault(lease.host, 1)
         delay = lease.delay / 1000
         if delay != self.delay(lease.host):
             self._delays[lease.host] = delay
@@ -49,7 +51,7 @@ class HostNews:
         return self._failing[host]
 
     def fine(self, host: str) -> None:
-        """A request of a host went well; worth telling only after a failure."""
+        """A request of a host went well; worth telling only after a failure, of whichever worker."""
         if host in self._failing:
             del self._failing[host]
             self._message.health.append((host, 1, 0, 0))

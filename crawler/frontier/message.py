@@ -20,12 +20,12 @@ ADD = 2  # remember its fingerprint
 START = 4  # a start request: once per run, in spite of dont_filter
 LOCAL = 8  # stays in this worker: only the verdict is asked for
 
-# Verdicts, one byte each. SEEN_NOW: seen, but it may become new again, so it must not be remembered here. FULL and
-# LATER: not admitted, nor anything after it.
-NEW, SEEN, FULL, SEEN_NOW, CAPPED, LATER = b"102345"
+# Verdicts, one byte each. SEEN_NOW: seen, but it may become new again, so it must not be remembered here. CAPPED and
+# ENDLESS: its host or its calendar has had its share. FULL and LATER: not admitted, nor anything after it.
+NEW, SEEN, FULL, SEEN_NOW, CAPPED, LATER, ENDLESS = b"1023456"
 
 # Host, flags, dedup item, fingerprint, priority, payload; and, for the few that have any, `jar`: the cookie jar whose
-# requests all go to one worker.
+# requests all go to one worker, and `calendar`: the endless calendar that it may belong to.
 Admission = tuple[str, int, bytes, bytes, int, bytes] | tuple[str, int, bytes, bytes, int, bytes, dict[str, str]]
 Health = tuple[str, int, int, int]  # host, 1 fine or 0 failing, how long ago that request started, Retry-After
 # Lease id, entries of this message it depends on, failure reason or "", URL of a failure, dedup item to forget or b"".
@@ -41,7 +41,7 @@ def columns(outbox: Sequence[Admission]) -> list[Any]:
 
     Host names, each once; per entry a row of fixed length (position of its host, flags, priority, where its fingerprint
     begins, where its payload begins and ends; from 1); the dedup items; one text of all fingerprints and payloads in
-    turn; cookie jars by position; whether all are to be filtered and remembered, and nothing else.
+    turn; cookie jars and calendars by position; whether all are to be filtered and remembered, and nothing else.
     """
     if not outbox:
         return []
@@ -51,8 +51,12 @@ def columns(outbox: Sequence[Admission]) -> list[Any]:
     ends = list(accumulate(map(len, texts), initial=0))
     begins = [end + 1 for end in ends]
     rows = map(_ROW.pack, map(places.__getitem__, hosts), flags, priorities, begins[::2], begins[1::2], ends[2::2])
-    jars = {place: entry[6]["jar"] for place, entry in enumerate(outbox, start=1) if len(entry) > 6 and entry[6]}
-    return [list(places), b"".join(rows), items, b"".join(texts), jars, set(flags) == _PLAIN]
+    more = {place: entry[6] for place, entry in enumerate(outbox, start=1) if len(entry) > 6}
+    jars, calendars = (
+        {place: fields[name] for place, fields in more.items() if name in fields} for name in ("jar", "calendar")
+    )
+    plain = set(flags) == _PLAIN and not calendars
+    return [list(places), b"".join(rows), items, b"".join(texts), jars, calendars, plain]
 
 
 @dataclass(slots=True)
@@ -83,6 +87,9 @@ class Message:
     finish: str = "decide"  # whether the run is over: decide (the only shard, or a run's home), yes or no (the others)
     quiet: int = -1  # for the home: its `ids` when all shards were empty together, -2 they were not, -1 without shards
     revive: bool = False  # for the home: another shard got work after the end
+    finished: int = 0  # requests that this worker did since it began, and those of them that failed
+    failed: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)  # reason → requests not queued on purpose since the last time
 
     def pack(self, constants: dict[str, Any], drain: bool = False) -> bytes:
         """The message with the worker's `constants` (:meth:`Policy.constants`) as one msgpack map."""
@@ -102,6 +109,7 @@ class Lease:
     host: str
     payload: bytes
     delay: int = 0  # between two requests of the host, as the frontier knows it now
+    failing: bool = False  # whether the host's last answer to anybody was none
 
 
 @dataclass(slots=True)
@@ -124,6 +132,7 @@ class Reply:
     idle: int  # since the last admission, lease or ack anywhere
     epoch: bytes  # of the memory of what was seen: another one means that something may be new again
     ids: int  # how many were ever given: moves with everything that comes in
+    gone: list[str] = field(default_factory=list)  # hosts that this exchange gave up
 
     @classmethod
     def unpack(cls, data: bytes) -> Reply:
@@ -132,9 +141,10 @@ class Reply:
         documents.feed(data)
         raw, payloads = documents
         raw[3] = [
-            Lease(lease_id, in_ms, redeliveries, host.decode(), payload, delay)
-            for (lease_id, in_ms, redeliveries, host, delay), payload in zip(raw[3], payloads, strict=True)
+            Lease(lease_id, in_ms, redeliveries, host.decode(), payload, delay, failing)
+            for (lease_id, in_ms, redeliveries, host, delay, failing), payload in zip(raw[3], payloads, strict=True)
             if payload  # gone in the meantime: only in the replay of an old reply
         ]
         raw[6], raw[11], raw[12] = raw[6].decode(), raw[11].decode(), bool(raw[12])
+        raw[16:] = [[host.decode() for host in hosts] for hosts in raw[16:]]
         return cls(*raw)

@@ -30,7 +30,9 @@ class Policy:
     backoff: int
     backoff_max: int
     crawl_delay_max: float
+    give_up: int
     host_max_pages: int
+    calendar_max: int
     max_repeats: int
     run: str
     persist: bool
@@ -66,6 +68,8 @@ class Policy:
             backoff=round(1000 * config.number(settings, "FRONTIER_BACKOFF", 1)),
             backoff_max=round(1000 * config.number(settings, "FRONTIER_BACKOFF_MAX", 600)),
             crawl_delay_max=config.number(settings, "FRONTIER_CRAWL_DELAY_MAX", 30),
+            give_up=round(1000 * config.number(settings, "FRONTIER_HOST_GIVE_UP", 14_400)),
+            calendar_max=config.integer(settings, "FRONTIER_CALENDAR_MAX", 1000),
             host_max_pages=config.integer(settings, "FRONTIER_HOST_MAX_PAGES", 0),
             max_repeats=config.integer(settings, "FRONTIER_MAX_REPEATED_SEGMENTS", 0),
             run=config.text(settings, "FRONTIER_RUN"),
@@ -96,6 +100,8 @@ class Policy:
             "dead_max": self.dead_max,
             "backoff": self.backoff,
             "backoff_max": self.backoff_max,
+            "give_up": self.give_up,
+            "calendar_max": self.calendar_max,
             "host_max_pages": self.host_max_pages,
             "hosts": self.hosts,
             "replicas": self.replicas,

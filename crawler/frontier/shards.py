@@ -122,12 +122,13 @@ class Shards:
         parts = [
             Message(
                 message.worker, 0, message.run, ahead=message.ahead, full=message.full, bye=message.bye,
-                held=message.held, locals=message.locals, finish="no" if self._revived else over,
+                held=message.held, finished=message.finished, failed=message.failed, locals=message.locals, finish="no" if self._revived else over,
             ) for _ in self._shards
         ]  # fmt: skip
         home = parts[0]
         home.finish, home.quiet = "decide", self._calm
         home.start, home.seeds, home.busy = message.start, message.seeds, message.busy
+        home.dropped = message.dropped
         return parts
 
     def _sort(self, message: Message, parts: list[Message]) -> None:
@@ -213,10 +214,12 @@ class Shards:
         replies = [shard.reply for shard in self._shards if shard.reply is not None]
         leases: list[Lease] = []
         lost: list[bytes] = []
+        gone: list[str] = []
         for reply in replies:
             leases += reply.leases
             lost += reply.lost
-            reply.leases, reply.lost = [], []
+            gone += reply.gone
+            reply.leases, reply.lost, reply.gone = [], [], []
         due = [
             max(0, round(shard.reply.next_due - 1000 * (now - shard.asked)))
             for shard in self._shards if shard.reply is not None and shard.reply.next_due >= 0
@@ -227,6 +230,7 @@ class Shards:
             leased=sum(reply.leased for reply in replies), dead=sum(reply.dead for reply in replies),
             next_due=min(due, default=-1), start=home.start, paused=home.paused,
             idle=min(reply.idle for reply in replies), epoch=b" ".join(reply.epoch for reply in replies), ids=home.ids,
+            gone=gone,
         )  # fmt: skip
 
     def _state(self, replies: Sequence[Reply]) -> str:

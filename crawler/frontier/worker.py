@@ -26,6 +26,7 @@ from crawler.frontier.ledger import Held, Ledger
 from crawler.frontier.message import ADD, Message, Reply
 from crawler.frontier.outbox import NOTHING, Span
 from crawler.frontier.policy import Policy, host_delays
+from crawler.frontier.traps import Drops
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -58,6 +59,7 @@ class Worker:
         self.ledger = Ledger()
         self.inbox: Inbox[Held] = Inbox(self._clock)
         self._forget_failed = config.flag(crawler.settings, "DEDUP_FORGET_FAILED", False)
+        self._drops = Drops(self._stats)
         self._failures = FailureReasons(crawler.settings, spider)
         delay, delays = host_delays(crawler.settings)
         self.hosts = HostNews(delay, delays, self._clock)
@@ -202,7 +204,8 @@ class Worker:
         message = Message(
             worker=self.name, seq=seq, run=self._run, outbox=batch, locals=local_done, full=self.admissions.full,
             bye=self.leaving, acks=self.ledger.acks(self.outbox, with_acks), gives=self.ledger.gives(),
-            held=len(self.ledger),
+            held=len(self.ledger), finished=self.ledger.finished, failed=self._stats.get_value("frontier/failed", 0),
+            dropped=self._drops.news(),
         )  # fmt: skip
         if message.acks or self.start_wish in _START_OVER:
             flush_feeds()  # an item must not be lost when its page is done
@@ -254,6 +257,13 @@ class Worker:
         self.reply = reply
         if reply.start in _START_OVER:
             self.start_wish = ""
+        for host in reply.gone:
+            self._stats.inc_value("frontier/hosts_given_up")
+            logger.error(
+                "%s is given up, it did not answer for FRONTIER_HOST_GIVE_UP=%g s: what is queued for it goes to the "
+                "dead letters; `scrapy frontier requeue %s --reason 'given up'` tries them again",
+                host, self._policy.give_up / 1000, self._spider.name,
+            )  # fmt: skip
         self.on_reply()
 
     def _plant(self, held: Held) -> None:

@@ -37,12 +37,16 @@ COUNTERS = {
         "Trials of merged URLs, by what they showed.", "outcome", ("same", "changed", "volatile", "failed")
     ),
     "crawler_frontier_failed": Counter("Requests of this worker that went to the dead letters."),
+    "crawler_frontier_hosts_given_up": Counter("Hosts that were given up in an exchange of this worker."),
     "crawler_frontier_lease_lost": Counter("Leases that ran out here and went to another worker."),
     "crawler_frontier_local": Counter("Requests that cannot be serialised and stay in this worker."),
     "crawler_frontier_dropped": Counter(
         "Requests that were not fetched on purpose.",
         "reason",
-        ("robots", "private", "scheme", "offsite", "depth", "url_length", "host_max_pages", "repeated_segments"),
+        (
+            *("robots", "private", "scheme", "offsite"),
+            *("depth", "url_length", "host_max_pages", "repeated_segments", "calendar"),
+        ),
     ),
 }
 
@@ -57,6 +61,7 @@ _EXACT: dict[str, tuple[str, str]] = {
     "frontier/enqueue_errors": ("crawler_errors", "enqueue"),
     "dupefilter/unanswered": ("crawler_errors", "dupefilter"),
     "frontier/failed": ("crawler_frontier_failed", ""),
+    "frontier/hosts_given_up": ("crawler_frontier_hosts_given_up", ""),
     "frontier/lease_lost": ("crawler_frontier_lease_lost", ""),
     "scheduler/unserializable": ("crawler_frontier_local", ""),
     "robotstxt/forbidden": ("crawler_frontier_dropped", "robots"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,7 +12,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
-from crawler.frontier.message import ADD, FILTER, LOCAL, START
+from crawler.frontier.message import ADD, FILTER, LOCAL, START, Reply
 from tests.support.server import RedisServer
 from tests.support.shard import Shard, admission
 
@@ -340,6 +341,88 @@ class TestManners:
         assert shard.put("d").verdicts == b"4"
         assert shard.put("d", host="other").verdicts == b"1"
         assert shard.put("e", flags=0).verdicts == b"1"  # dont_filter
+
+    def test_the_page_cap_of_a_calendar(self, shard: Shard, redis: Redis) -> None:
+        shard.constants["calendar_max"] = 2
+
+        def put(*names: str, calendar: str = "c", flags: int = FILTER | ADD) -> bytes:
+            outbox = [(*admission(name, flags=flags), {"calendar": calendar}) for name in names]
+            return shard.say(outbox=outbox, dropped={"calendar": 7}).verdicts
+
+        assert put("a", "a", "b", "c") == b"1016"
+        assert put("c", "d") == b"66"
+        assert put("c", calendar="other") == b"1"
+        assert put("d", flags=0) == b"1"  # dont_filter
+        assert shard.put("e").verdicts == b"1"
+        assert redis.hget(f"{shard.keys.frontier}:meta", "dropped:calendar") == b"28"
+
+
+class TestGivingUp:
+    """A host that has not answered for long."""
+
+    @pytest.fixture(autouse=True)
+    def _soon(self, shard: Shard) -> None:
+        shard.constants |= {"give_up": 1, "backoff": 0, "dead_max": 3}
+
+    @staticmethod
+    def fail(shard: Shard, times: int = 5, **fields: Any) -> Reply:
+        """So many failures in a row, the last ones longer after the first than `give_up`."""
+        for _ in range(times):
+            time.sleep(0.002)
+            reply = shard.say(health=[("h", 0, 0, 0)], **fields)
+        return reply
+
+    @staticmethod
+    def dead(redis: Redis, shard: Shard) -> list[bytes]:
+        letters: Any = redis.xrange(f"{shard.keys.frontier}:dead")
+        return [letter[b"payload"] for _, letter in letters]
+
+    def test_its_queue_goes_to_the_dead_letters_bit_by_bit(self, shard: Shard, redis: Redis) -> None:
+        shard.put(*[f"{n}" for n in range(450)])
+        shard.put("x", host="other")
+        assert self.fail(shard, 4).gone == []
+        assert self.fail(shard, 1).gone == ["h"]
+        assert (shard.say().queued, shard.say().queued) == (51, 1)
+        assert sorted(map(int, self.dead(redis, shard))) == list(range(450)), (
+            "FRONTIER_DEAD_MAX does not count for these"
+        )
+        assert shard.take() == ["x"]
+        letter: Any = redis.xrevrange(f"{shard.keys.frontier}:dead", count=1)
+        assert re.fullmatch(rb"host given up: no answer for 0 s, 5 times in a row", letter[0][1][b"reason"])
+        names = {key.decode().removeprefix(shard.keys.frontier) for key in redis.keys("*")}  # type: ignore[union-attr]
+        assert not [name for name in names if "gone" in name or "queue" in name]
+
+    def test_not_before_its_time_and_not_if_it_answers_in_between(self, shard: Shard, redis: Redis) -> None:
+        shard.put("a")
+        assert self.fail(shard, 20, give_up=60_000).gone == []
+        shard.say(health=[("h", 1, 0, 0)])
+        assert self.fail(shard, 4).gone == []
+        assert shard.take(health=[("h", 1, 0, 0)]) == ["a"]
+
+    def test_a_lease_says_that_its_host_fails(self, shard: Shard) -> None:
+        shard.put("a")
+        self.fail(shard, 1)
+        assert [lease.failing for lease in shard.say("v", want=1).leases] == [True]
+
+    def test_new_links_are_buried_but_for_one_now_and_then(self, shard: Shard, redis: Redis) -> None:
+        shard.constants["backoff_max"] = 100
+        self.fail(shard, backoff=100)
+        assert shard.put("a", "b").verdicts == b"11"
+        assert self.dead(redis, shard) == [b"a", b"b"]
+        time.sleep(0.15)
+        shard.put("c", "d", "e")
+        assert self.dead(redis, shard) == [b"a", b"b", b"d", b"e"]
+        assert shard.take() == ["c"]
+        shard.say(health=[("h", 1, 0, 0)])
+        assert redis.hget(f"{shard.keys.frontier}:meta", "hosts_given_up") == b"0"
+        shard.put("f", "g")
+        assert shard.take() == ["f", "g"]
+
+    def test_letters_that_fall_out_are_counted(self, shard: Shard, redis: Redis) -> None:
+        shard.put(*"abcde")
+        acks = [(lease.id, 0, "callback: x", "", b"") for lease in shard.say(want=9, ahead=9).leases]
+        shard.say(acks=acks)
+        assert redis.hget(f"{shard.keys.frontier}:meta", "dead_fallen") == b"2"
 
 
 class TestSeeds:

@@ -20,13 +20,13 @@ class Answer:
 
 
 class Pages:
-    """Serves `pages` (path with query → text or Answer) on a free port while the context lasts; 404 for all else."""
+    """Serves `pages` (path with query → text or Answer) on `port` while the context lasts; 404 for all else."""
 
-    def __init__(self, pages: dict[str, str | Answer], host: str = "127.0.0.1") -> None:
+    def __init__(self, pages: dict[str, str | Answer], host: str = "127.0.0.1", port: int = 0) -> None:
         self.pages, self.host = pages, host
         self.hits: Counter[str] = Counter()
         self.requests: list[dict[str, str]] = []  # headers of each request, names in lower case
-        self._server = ThreadingHTTPServer((host, 0), self._handler())
+        self._server = ThreadingHTTPServer((host, port), self._handler())
 
     @property
     def url(self) -> str:

@@ -34,6 +34,7 @@ CONSTANTS: dict[str, Any] = {
     "lease": 10_000, "idle": 0, "delay": 0, "concurrency": 8, "order": "priority", "max_deliveries": 3,
     "dead_max": 100,
     "hosts": {}, "backoff": 1000, "backoff_max": 600_000, "host_max_pages": 0,
+    "give_up": 0, "calendar_max": 0,
     "dedup": {"full": 1_000_000}, "info": "test", "fed": False, "replicas": 0,
 }  # fmt: skip
 

@@ -109,6 +109,8 @@ DEPLOYMENT: dict[str, tuple[Any, str, Any]] = {
     "FRONTIER_ROBOTS_TTL": (86_400, "60", 60),
     "FRONTIER_HOST_MAX_PAGES": (0, "100", 100),
     "FRONTIER_MAX_REPEATED_SEGMENTS": (10, "0", 0),
+    "FRONTIER_HOST_GIVE_UP": (14_400.0, "60", 60.0),
+    "FRONTIER_CALENDAR_MAX": (1000, "0", 0),
     "FRONTIER_PIN_COOKIEJARS": (False, "1", True),
     "FRONTIER_SHARDS": (1, "16", 16),
     "FRONTIER_WAIT_REPLICAS": (0, "1", 1),

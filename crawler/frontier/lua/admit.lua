@@ -1,7 +1,7 @@
 -- Part of exchange.lua: dedup and push in one step.
 -- ---------------------------------------------------------------- 1 admit: dedup and push in one step
 -- The outbox comes in columns (message.py): what was seen before, most of it, is never unpacked here.
-local host_names, rows, items, texts, jars, plain = unpack(msg.outbox)
+local host_names, rows, items, texts, jars, calendars, plain = unpack(msg.outbox)
 local count = items and #items or 0
 local verdicts, first_full, pushed = {}, nil, 0
 
@@ -45,15 +45,24 @@ local function over_cap(host, flags)
   return has(flags, FILTER) and pages[host] >= msg.host_max_pages
 end
 
+-- A calendar that goes on for ever (crawler/frontier/traps.py) gets no more either.
+local function endless(calendar, flags)
+  if not pages[calendar] then pages[calendar] = tonumber(redis.call('HGET', pages_key, calendar) or 0) end
+  return has(flags, FILTER) and pages[calendar] >= msg.calendar_max
+end
+
 local function judge(i)
   local place, flags = row(i)
   local host, fingerprint = host_names[place], has(flags, START) and fingerprint_of(i)
+  local calendar = calendars[i]
   if over_cap(host, flags) then return '4' end
+  if calendar and endless(calendar, flags) then return '6' end
   if fingerprint and redis.call('SISMEMBER', starts_key, fingerprint) == 1 then return '0' end
   local verdict = has(flags, ADD) and verdict_for(i, dedup_add(dedup, items[i])) or '1'
   if verdict == '1' then
     if fingerprint then redis.call('SADD', starts_key, fingerprint) end
     if pages[host] and not has(flags, LOCAL) then pages[host] = pages[host] + 1 end
+    if calendar then pages[calendar] = pages[calendar] + 1 end
   end
   return verdict
 end
@@ -79,7 +88,7 @@ end
 local function push_new()
   ids = redis.call('HINCRBY', meta_key, 'ids', count)
   local last_id = ids - count
-  local records, queues, woken = {}, {}, {}
+  local records, queues, woken, buried = {}, {}, {}, {}
   for i = 1, count do
     if verdicts[i] == '1' then
       local place, flags, priority, _, middle, last = row(i)
@@ -95,7 +104,10 @@ local function push_new()
           redis.call('HSET', pins_key, id_text, jar)
           any_pins = true
         end
-        if not (jar and pinned_to_holder(id_text, host, order, jar)) then
+        local reason = any_special and limits_of(host).given_up and hopeless(host)
+        if reason then
+          buried[#buried + 1] = {id_text, host, reason}
+        elseif not (jar and pinned_to_holder(id_text, host, order, jar)) then
           if not queue then
             queue = {}
             queues[host], woken[#woken + 1] = queue, host
@@ -108,6 +120,7 @@ local function push_new()
   end
   if pushed == 0 then return end
   redis.call('HSET', requests_key, unpack(records))
+  for _, one in ipairs(buried) do bury_hopeless({one[1]}, one[2], one[3]) end
   for _, host in ipairs(woken) do redis.call('ZADD', queue_key(host), unpack(queues[host])) end
   wake(woken)
 end
@@ -120,4 +133,5 @@ elseif count > 0 then
   push_new()
   if first_full then redis.call('HSET', meta_key, 'full', 1) end
 end
+for reason, n in pairs(msg.dropped) do redis.call('HINCRBY', meta_key, 'dropped:' .. reason, n) end
 if #msg.locals > 0 then redis.call('HDEL', locals_key, unpack(msg.locals)) end

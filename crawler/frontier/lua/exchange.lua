@@ -14,7 +14,8 @@
 -- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add, dedup_add_all, dedup_forget and
 -- dedup_close.
 -- Keys (all in crawler/keys.py): meta runs ready queue:HOST requests leases owners deliveries inflight due workers
--- replies starts locals dead hosts pages pins jars holders mine:WORKER pinned:WORKER:HOST.  Times are milliseconds of the server's clock.
+-- replies starts locals dead hosts pages gone gone:QUEUE pins jars holders mine:WORKER pinned:WORKER:HOST.  Times are
+-- milliseconds of the server's clock.
 
 local base, dedup_base, seed_key = KEYS[1], KEYS[2], KEYS[3]
 local msg = cmsgpack.unpack(ARGV[1])
@@ -38,6 +39,7 @@ local inflight_key, due_key, dead_key = base .. ':inflight', base .. ':due', bas
 local starts_key, locals_key = base .. ':starts', base .. ':locals'
 local workers_key, replies_key = base .. ':workers', base .. ':replies'
 local hosts_key, pages_key = base .. ':hosts', base .. ':pages'
+local gone_key = base .. ':gone'
 local pins_key, jars_key, holders_key = base .. ':pins', base .. ':jars', base .. ':holders'
 
 local function has(flags, flag) return flags % (flag * 2) >= flag end
@@ -66,10 +68,10 @@ end
 
 local meta = {}
 local META = {'run', 'state', 'name', 'start', 'start_owner', 'start_until', 'paused', 'full', 'hold', 'seen', 'last_work',
-  'pruned', 'ids'}
+  'pruned', 'ids', 'given_up'}
 for i, value in ipairs(redis.call('HMGET', meta_key, unpack(META))) do meta[META[i]] = value or nil end
 if meta.run ~= msg.run then
-  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, '', 0}, {})
+  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, '', 0, {}}, {})
 end
 local ids = tonumber(meta.ids or 0)   -- how many were ever given
 
@@ -149,6 +151,7 @@ if now >= hold then
     if #ids > 0 then requeue(ids, values) end
   end
 end
+if redis.call('EXISTS', gone_key) == 1 then bury_what_is_gone() end
 if any_pins then free_jars_of_the_dead() end
 if msg.bye or msg.seq % 16 == 0 then redis.call('ZREMRANGEBYSCORE', due_key, '-inf', now_text) end   -- past turns say nothing
 
@@ -162,7 +165,8 @@ local function grant(id, host, order, start, counted)
   local n = #holders
   grants[n + 1], grants[n + 2] = start == now and deadline or start + msg.lease, id
   holders[n + 1], holders[n + 2] = id, worker .. '\n' .. host .. '\n' .. order .. (counted and '\n1' or '\n0')
-  leases[#leases + 1] = {id, start - now, 0, host, host == '' and 0 or limits_of(host).delay}
+  leases[#leases + 1] = {id, start - now, 0, host, host == '' and 0 or limits_of(host).delay,
+    host ~= '' and limits_of(host).failing or false}
 end
 
 -- Hands out up to `share` requests of a host and says when the host's next turn is.  `pinned`: of those that only this
@@ -343,14 +347,15 @@ end
 
 local leased = redis.call('ZCARD', leases_key)
 local reply = {msg.seq, now, table.concat(verdicts), leases, lost, unacked, state, held - leased, leased,
-  redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work, dedup.epoch, ids}
+  redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work,
+  dedup.epoch, ids, gone_hosts}
 local packed = cmsgpack.pack(reply)
 if msg.bye then
   redis.call('HDEL', workers_key, worker)
   redis.call('HDEL', replies_key, worker)
   if meta.start_owner == worker then redis.call('HDEL', meta_key, 'start_owner', 'start_until') end
 else
-  redis.call('HSET', workers_key, worker, cmsgpack.pack({now, msg.busy, msg.info, msg.held}))
+  redis.call('HSET', workers_key, worker, cmsgpack.pack({now, msg.busy, msg.info, msg.held, msg.finished, msg.failed}))
   redis.call('HSET', replies_key, worker, mark .. packed)
 end
 return with_payloads(packed, leases)

@@ -4,7 +4,9 @@
 -- drained or busy.  `hosts` holds what is special about a host, as a msgpack map:
 --   delay concurrency blocked    set by a person (scrapy frontier host)
 --   crawl_delay                  from its robots.txt
---   failures failed resting      consecutive failures, when the last one was counted, until when it is left alone
+--   failures first failed        consecutive failures, when the first and the last one were counted
+--   resting                      until when it is left alone
+--   given_up                     since when what is queued for it goes to the dead letters (see below)
 
 local any_special = redis.call('EXISTS', hosts_key) == 1
 local usual = {delay = msg.delay, concurrency = msg.concurrency}
@@ -33,6 +35,8 @@ local function limits_of(host)
       delay = record.delay or math.max(delay, record.crawl_delay or 0),
       concurrency = record.concurrency or concurrency,
       blocked = record.blocked,
+      given_up = record.given_up,
+      failing = record.failures and true or false,
     }
   end
   limits[host] = known
@@ -81,22 +85,67 @@ local function note_crawl_delay(host, delay)
   save(host, record)
 end
 
+-- ---------------------------------------------------------------- hosts that are given up
+-- A host that failed for long (FRONTIER_HOST_GIVE_UP), HOPELESS times in a row at least: its queue is set aside in one
+-- step (gone:QUEUE, named in the set `gone`) and buried bit by bit.  From then on a new link to it is buried at once, but
+-- for one now and then that tries whether the host is back; any answer ends it.
+local HOPELESS = 5
+local BURIED = 200   -- dead letters of given-up hosts per exchange
+local gone_hosts = {}
+
+local function set_aside(queue, host)
+  if redis.call('EXISTS', base .. ':gone:' .. queue) == 0 and redis.call('EXISTS', base .. ':' .. queue) == 1 then
+    redis.call('RENAME', base .. ':' .. queue, base .. ':gone:' .. queue)
+    redis.call('SADD', gone_key, queue .. '\n' .. host)
+  end
+end
+
+local function give_up(host, record)
+  if not record.given_up then
+    record.given_up = now
+    redis.call('HINCRBY', meta_key, 'hosts_given_up', 1)
+    gone_hosts[#gone_hosts + 1] = host
+  end
+  set_aside('queue:' .. host, host)
+  redis.call('ZREM', ready_key, host)
+  for _, name in ipairs(redis.call('SMEMBERS', holders_key)) do
+    set_aside('pinned:' .. name .. ':' .. host, host)
+    redis.call('ZREM', base .. ':mine:' .. name, host)
+  end
+end
+
+local function why_given_up(record)
+  return string.format('host given up: no answer for %d s, %d times in a row', (now - record.first) / 1000, record.failures)
+end
+
+-- The reason to bury a new request of a host, or false.  One is let through when the host has rested long enough.
+local function hopeless(host)
+  local record = any_special and host ~= '' and record_of(host)
+  if not record or not record.given_up then return false end
+  if now < (record.resting or 0) or redis.call('EXISTS', queue_key(host)) == 1 then return why_given_up(record) end
+  record.resting = now + msg.backoff_max
+  save(host, record)
+  return false
+end
+
 -- `ago`: when the failed request started; those that started before the last counted failure belong to it, so that a
 -- burst of concurrent failures counts once.  The first failure alone is no reason to wait, unless the host asked for it.
 local function note_health(host, fine, ago, retry_after)
   local record = record_of(host)
   if fine == 1 then
-    record.failures, record.failed, record.resting = nil, nil, nil
+    if record.given_up then redis.call('HINCRBY', meta_key, 'hosts_given_up', -1) end
+    record.failures, record.first, record.failed, record.resting, record.given_up = nil, nil, nil, nil, nil
     return save(host, record)
   end
   if now - ago >= (record.failed or 0) then
-    record.failures, record.failed = (record.failures or 0) + 1, now
+    record.failures, record.first, record.failed = (record.failures or 0) + 1, record.first or now, now
   end
   local pause = retry_after
   if record.failures > 1 then
     pause = math.max(pause, math.max(msg.backoff, limits_of(host).delay) * 2 ^ math.min(record.failures - 2, 30))
   end
   record.resting = math.max(record.resting or 0, now + math.min(pause, msg.backoff_max))
+  if msg.give_up > 0 and record.failures >= HOPELESS and now - record.first >= msg.give_up then give_up(host, record) end
   save(host, record)
   if msg.backoff > 0 or retry_after > 0 then rest_until(host, record.resting) end
 end

@@ -58,6 +58,7 @@ meta.run = tostring(redis.call('HINCRBY', meta_key, 'run', 1))
 meta.name = pinned ~= '' and pinned or meta.run
 redis.call('HSET', meta_key, 'name', meta.name, 'state', 'running', 'began', now, 'versions', versions)
 redis.call('HDEL', meta_key, 'start', 'start_owner', 'start_until', 'finished', 'clearing', 'clearing_until', 'full', 'hold', 'seen', 'last_work', 'acked')
+for field in pairs(meta) do if string.sub(field, 1, 8) == 'dropped:' then redis.call('HDEL', meta_key, field) end end
 redis.call('DEL', base .. ':starts', base .. ':locals', base .. ':pages')
 local reply = answer('begun')
 reply[7] = before or ''

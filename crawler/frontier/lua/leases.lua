@@ -47,12 +47,39 @@ local function drop(ids)
   if any_pins then redis.call('HDEL', pins_key, unpack(ids)) end
 end
 
+-- The newest FRONTIER_DEAD_MAX letters are kept, and as many more as given-up hosts had requests: those must not push
+-- the others out.  What falls out is counted.
+local spared = tonumber(meta.given_up or 0)
 local function bury(id, value, reason, url, deliveries, forget)
   local owner = owner_of(value)
   if forget ~= '' then dedup_forget(dedup, forget) end   -- DEDUP_FORGET_FAILED: a later link tries it again
-  redis.call('XADD', dead_key, 'MAXLEN', msg.dead_max, '*', 'id', id, 'reason', reason, 'url', url, 'host', owner.host,
-    'worker', owner.worker, 'deliveries', deliveries, 'payload', redis.call('HGET', requests_key, id) or '',
+  local before = redis.call('XLEN', dead_key)
+  redis.call('XADD', dead_key, 'MAXLEN', msg.dead_max + spared, '*', 'id', id, 'reason', reason, 'url', url,
+    'host', owner.host, 'worker', owner.worker, 'deliveries', deliveries, 'payload', redis.call('HGET', requests_key, id) or '',
     'jar', any_pins and redis.call('HGET', pins_key, id) or '')
+  local fallen = before + 1 - redis.call('XLEN', dead_key)
+  if fallen > 0 then redis.call('HINCRBY', meta_key, 'dead_fallen', fallen) end
+end
+
+-- Requests of a host that is given up.
+local function bury_hopeless(ids, host, reason)
+  spared = redis.call('HINCRBY', meta_key, 'given_up', #ids)
+  for _, id in ipairs(ids) do
+    bury(id, '\n' .. host .. '\n0\n0', reason, '', redis.call('HGET', deliveries_key, id) or 0, '')
+  end
+  drop(ids)
+end
+
+local function bury_what_is_gone()
+  local queue, host = string.match(redis.call('SRANDMEMBER', gone_key), '^(.*)\n(.*)$')
+  local key, ids = base .. ':gone:' .. queue, {}
+  local popped = redis.call('ZPOPMIN', key, BURIED)
+  for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
+  local record = record_of(host)
+  if #ids > 0 then
+    bury_hopeless(ids, host, record.given_up and why_given_up(record) or 'host given up: it has answered again since')
+  end
+  if redis.call('EXISTS', key) == 0 then redis.call('SREM', gone_key, queue .. '\n' .. host) end
 end
 
 -- Splits ids into those that this worker owns, with the owners as they are stored, and those it lost.
