@@ -122,7 +122,8 @@ class Shards:
         parts = [
             Message(
                 message.worker, 0, message.run, ahead=message.ahead, full=message.full, bye=message.bye,
-                held=message.held, finished=message.finished, failed=message.failed, locals=message.locals, finish="no" if self._revived else over,
+                held=message.held, finished=message.finished, failed=message.failed, locals=message.locals,
+                finish="no" if self._revived else over,
             ) for _ in self._shards
         ]  # fmt: skip
         home = parts[0]
