@@ -38,8 +38,14 @@ def rate(metric: str, by: str = "", **labels: str) -> str:
     return f"sum{f' by ({by})' if by else ''} (rate({metric}{selector(**labels)}[$__rate_interval]))"
 
 
+def total(metric: str, by: str = "", **labels: str) -> str:
+    """A frontier-wide number, which every worker of a spider shows, over all spiders."""
+    outer, inner = (f" by ({by})", f"spider, {by}") if by else ("", "spider")
+    return f"sum{outer} (max by ({inner}) ({metric}{selector(**labels)}))"
+
+
 def top(metric: str, by: str = "", **labels: str) -> str:
-    """A frontier-wide value, which every worker shows."""
+    """A frontier-wide value that does not add up (a share, an age, the server's own): the largest."""
     return f"max{f' by ({by})' if by else ''} ({metric}{selector(**labels)})"
 
 
@@ -56,8 +62,8 @@ def per_worker(query: str) -> str:
 ROWS: dict[str, list[Panel]] = {
     "Crawl": [
         Panel("Responses", "reqps", {"": rate("crawler_responses_total")}, "Over all workers", True, 4),
-        Panel("Queued", "short", {"": top("crawler_frontier_queued")}, "", True, 4),
-        Panel("Workers", "short", {"": top("crawler_frontier_workers", state="live")}, "", True, 4),
+        Panel("Queued", "short", {"": total("crawler_frontier_queued")}, "", True, 4),
+        Panel("Workers", "short", {"": total("crawler_frontier_workers", state="live")}, "", True, 4),
         Panel("Errors", "percentunit", {"": f"{rate('crawler_errors_total')} / {rate('crawler_responses_total')}"},
               "Errors of any kind per response", True, 4),
         Panel("Bloom filter", "percentunit", {"": top("crawler_bloom_fill_ratio")}, "Share of its room", True, 4),
@@ -73,11 +79,12 @@ ROWS: dict[str, list[Panel]] = {
               stack=True),
     ],
     "Frontier": [
-        Panel("Requests", "short", {"queued": top("crawler_frontier_queued"), "leased": top("crawler_frontier_leased"),
-                                    "seeds waiting": top("crawler_frontier_seeds")}),
+        Panel("Requests", "short", {"queued": total("crawler_frontier_queued"),
+                                    "leased": total("crawler_frontier_leased"),
+                                    "seeds waiting": total("crawler_frontier_seeds")}),
         Panel("Longest wait beyond its time", "s", {"oldest": top("crawler_frontier_oldest_seconds")},
               "Grows when a request may start and no worker takes it"),
-        Panel("Dead letters", "short", {"kept": top("crawler_frontier_dead")}),
+        Panel("Dead letters", "short", {"kept": total("crawler_frontier_dead")}),
         Panel("Exchange time", "s", {f"{int(q * 100)} %": quantile(q, "crawler_frontier_exchange_seconds")
                                      for q in (0.5, 0.95, 0.99)}),
         Panel("Exchanges", "ops", {"": rate("crawler_frontier_exchange_seconds_count")}),
@@ -90,25 +97,26 @@ ROWS: dict[str, list[Panel]] = {
               stack=True),
         Panel("Share of duplicates", "percentunit", {"": f"{rate('crawler_dedup_checks_total', result='duplicate')}"
                                                           f" / {rate('crawler_dedup_checks_total')}"}),
-        Panel("Bloom filter: fill", "percentunit", {"fill": top("crawler_bloom_fill_ratio")}),
+        Panel("Bloom filter: fill", "percentunit", {"{{spider}}": top("crawler_bloom_fill_ratio", "spider")}),
         Panel("Bloom filter: error rate", "percentunit",
-              {"now": top("crawler_bloom_estimated_error_rate"),
-               "configured": top("crawler_bloom_configured_error_rate")}),
-        Panel("Bloom filter: elements", "short", {"elements": top("crawler_bloom_elements")}),
-        Panel("Bloom filter: size", "bytes", {"bits": top("crawler_bloom_bytes")}),
+              {"{{spider}} now": top("crawler_bloom_estimated_error_rate", "spider"),
+               "{{spider}} configured": top("crawler_bloom_configured_error_rate", "spider")}),
+        Panel("Bloom filter: elements", "short", {"{{spider}}": top("crawler_bloom_elements", "spider")},
+              "Spiders of one DEDUP_SCOPE show the same memory"),
+        Panel("Bloom filter: size", "bytes", {"{{spider}}": top("crawler_bloom_bytes", "spider")}),
         Panel("Canonical URLs", "ops", {"changed: {{changed}}": rate("crawler_canonical_urls_total", "changed")},
               stack=True),
         Panel("Parameters stripped", "ops", {"{{category}}": rate("crawler_canonical_stripped_total", "category")},
               stack=True),
     ],
     "Hosts": [
-        Panel("Hosts by state", "short", {"{{state}}": top("crawler_frontier_hosts", "state")},
+        Panel("Hosts by state", "short", {"{{state}}": total("crawler_frontier_hosts", "state")},
               "due and waiting have queued requests; busy are being asked; backing_off wait for more than a minute",
               width=16),
-        Panel("Backing off", "short", {"": top("crawler_frontier_hosts", state="backing_off")}, "", True),
+        Panel("Backing off", "short", {"": total("crawler_frontier_hosts", state="backing_off")}, "", True),
     ],
     "Workers": [
-        Panel("Workers", "short", {"{{state}}": top("crawler_frontier_workers", "state")}),
+        Panel("Workers", "short", {"{{state}}": total("crawler_frontier_workers", "state")}),
         Panel("Responses per worker", "reqps",
               {"{{worker}}": per_worker(rate("crawler_responses_total", "instance"))}),
         Panel("Requests held per worker", "short",
