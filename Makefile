@@ -7,9 +7,10 @@ PYTEST  := $(BIN)/python -m pytest
 # Tests start whole crawls, each with several processes: more runners than this only makes them wait for each other.
 RUNNERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ "$$n" -le 4 ] || n=4; echo $$n)
 ARGS    ?=
+MINUTES ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv runtime new update demo test test-all check check-deploy format bench up down lock clean
+.PHONY: help venv runtime new update demo test test-all check check-deploy format fuzz audit coverage bench up down lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,15 @@ check-deploy: venv ## Dockerfile, compose file, Kubernetes manifests, Prometheus
 format: venv ## let ruff fix and format what it can
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+
+fuzz: venv ## damaged payloads, seeds, rules and .env files, for MINUTES (1); stops at the first that does harm
+	@$(BIN)/python -m tests.fuzz $(MINUTES)
+
+audit: venv ## known holes of the locked packages, from the Python advisory database (needs the network)
+	@BIN=$(BIN) sh deploy/audit.sh
+
+coverage: venv ## the default suite once more, with branch coverage of every process it starts (ARGS as for test)
+	@BIN=$(BIN) sh deploy/coverage.sh -n $(RUNNERS) $(ARGS)
 
 bench: venv ## the benchmarks (minutes)
 	@$(PYTEST) -m "" -s tests/benchmarks $(ARGS)

@@ -28,16 +28,6 @@ _KEYS = (
 )  # fmt: skip
 _ORDERS = ("sort", "keep")
 _FRAGMENTS = ("drop", "keep", "route")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-def _problem(name: str, value: object, remedy: str) -> ConfigError:
-    """The error in one line, whatever is quoted in it."""
-    return ConfigError(_one_line(name), _one_line(str(value)), _one_line(remedy))
-
-
-def _one_line(text: str) -> str:
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 class _Table:
@@ -46,7 +36,7 @@ class _Table:
     def __init__(self, source: str, number: int, table: Any) -> None:
         self.label = f"{source}: site {number}"
         if not isinstance(table, dict):
-            raise _problem(self.label, repr(table), "must be a table of keys")
+            raise ConfigError(self.label, repr(table), "must be a table of keys")
         self.table = table
         hosts = table.get("hosts")
         if isinstance(hosts, list) and hosts and isinstance(hosts[0], str):
@@ -56,7 +46,7 @@ class _Table:
                 raise self.error(key, table[key], f"unknown key; use one of {', '.join(_KEYS)}")
 
     def error(self, key: str, value: object, remedy: str) -> ConfigError:
-        return _problem(f"{self.label}: {key}", value, remedy)
+        return ConfigError(f"{self.label}: {key}", value, remedy)
 
     def text(self, key: str, choices: Iterable[str] = ()) -> str:
         value = self.table.get(key, "")
@@ -97,10 +87,10 @@ def sites(data: dict[str, Any], source: str) -> list[Site]:
     """The rules in `data` (``{"site": [{...}, ...]}``); `source` is what messages call it. Raises ConfigError."""
     for key, value in data.items():
         if key != "site":
-            raise _problem(f"{source}: {key}", repr(value), "unknown key; rules are [[site]] tables")
+            raise ConfigError(f"{source}: {key}", repr(value), "unknown key; rules are [[site]] tables")
     tables = data.get("site", [])
     if not isinstance(tables, list):
-        raise _problem(f"{source}: site", repr(tables), "must be an array of tables: write [[site]]")
+        raise ConfigError(f"{source}: site", repr(tables), "must be an array of tables: write [[site]]")
     return [_site(_Table(source, number, table)) for number, table in enumerate(tables, 1)]
 
 
@@ -198,10 +188,10 @@ def parse_text(text: str, source: str) -> list[Site]:
     """The rules in TOML `text`. Raises ConfigError."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _problem(source, "not TOML", str(error)) from None
+    except ValueError as error:  # TOMLDecodeError, and a number of more digits than Python reads
+        raise ConfigError(source, "not TOML", str(error)) from None
     except RecursionError:
-        raise _problem(source, "not TOML", "values are nested too deeply") from None
+        raise ConfigError(source, "not TOML", "values are nested too deeply") from None
     return sites(data, source)
 
 
@@ -210,9 +200,9 @@ def read(path: Path, named_by: str = "CANONICAL_RULES") -> list[Site]:
     try:
         text = path.read_text("utf-8-sig")  # a byte order mark is none of the rules
     except OSError as error:
-        raise _problem(named_by, path, f"cannot be read: {error.strerror}") from None
+        raise ConfigError(named_by, path, f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise _problem(named_by, path, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise ConfigError(named_by, path, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
     return parse_text(text, _short(path))
 
 
@@ -232,5 +222,5 @@ def failures(canonicaliser: Canonicaliser, rules: Iterable[Site]) -> list[Config
                 one, two = canonicaliser.canonical(first), canonicaliser.canonical(second)
                 if (one == two) != (key == "same"):
                     outcome = f"both become {one}" if one == two else f"stay apart as {one} and {two}"
-                    found.append(_problem(f"{site.label}: {key} {number}", f"{first} {second}", f"they {outcome}"))
+                    found.append(ConfigError(f"{site.label}: {key} {number}", f"{first} {second}", f"they {outcome}"))
     return found

@@ -20,7 +20,7 @@ from crawler.dedup.options import memory_size
 from crawler.frontier import payload
 from crawler.frontier.failures import describe
 from crawler.frontier.local import Locals
-from crawler.frontier.message import ADD, CAPPED, ENDLESS, FILTER, FULL, LOCAL, NEW, SEEN, START, Admission
+from crawler.frontier.message import ADD, CAPPED, ENDLESS, FILTER, FULL, LOCAL, NEW, SEEN, START, Admission, bounded
 from crawler.frontier.outbox import Outbox
 from crawler.frontier.traps import CALENDAR, calendar_of
 
@@ -122,7 +122,8 @@ class Admissions:
             self._stats.inc_value("scheduler/unserializable")
             self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
         item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
-        admission: Admission = (self.host_of(request), flags, item, fingerprint, request.priority, data)
+        priority = bounded(request.priority)
+        admission: Admission = (self.host_of(request), flags, item, fingerprint, priority, data)
         if more := self._more(request):
             admission = (*admission[:6], more)
         self.outbox.add(admission, request)

@@ -31,9 +31,14 @@ Health = tuple[str, int, int, int]  # host, 1 fine or 0 failing, how long ago th
 # Lease id, entries of this message it depends on, failure reason or "", URL of a failure, dedup item to forget or b"".
 Ack = tuple[bytes, int, str, str, bytes]
 
-
+MOST_PRIORITY = 2**31  # either way
 _ROW = struct.Struct(">HBdIII")
 _PLAIN = {FILTER | ADD}
+
+
+def bounded(priority: int) -> int:
+    """`priority`, or the nearest one that travels."""
+    return max(-MOST_PRIORITY, min(MOST_PRIORITY, priority))
 
 
 def columns(outbox: Sequence[Admission]) -> list[Any]:

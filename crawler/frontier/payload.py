@@ -29,6 +29,7 @@ from scrapy.http import Request
 from crawler.canonical import canonical_host
 from crawler.frontier.callbacks import method_of, name_of
 from crawler.frontier.classes import BASE_ATTRIBUTES, check_attributes, class_of, code_of
+from crawler.frontier.message import bounded
 from crawler.frontier.values import PayloadError, Unserialisable, expect, locate, one_line, pack, path_of, unpack
 
 if TYPE_CHECKING:
@@ -216,9 +217,9 @@ def url_of(data: bytes) -> str:
 
 
 def priority_of(data: bytes) -> int:
-    """The priority in a payload. Raises :class:`PayloadError`."""
+    """The priority in a payload, as the frontier takes it. Raises :class:`PayloadError`."""
     body = _envelope(data)
-    return int(expect("priority", body[3].get(_PRIORITY, 0), int)) if len(body) > 3 else 0
+    return bounded(expect("priority", body[3].get(_PRIORITY, 0), int)) if len(body) > 3 else 0
 
 
 def _envelope(data: bytes) -> list[Any]:
@@ -226,7 +227,7 @@ def _envelope(data: bytes) -> list[Any]:
     if len(data) > MAX_BYTES:
         raise PayloadError(f"payload of {len(data)} bytes: at most {MAX_BYTES} are read")
     body = unpack(data)
-    if type(body) is not list or not body or type(body[0]) is not int:
+    if type(body) is not list or not body or type(body[0]) is not int or not 0 <= body[0] < 1000:
         raise PayloadError("not a payload: no list that begins with a version")
     if body[0] != VERSION:
         raise PayloadError(f"payload version {body[0]}: this worker reads version {VERSION}")

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from scrapy.http import FormRequest, Request
 
 from crawler.errors import CrawlerError
+from crawler.frontier.message import MOST_PRIORITY
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -98,6 +99,8 @@ def _parse_object(text: str, spider_class: type[Spider]) -> dict[str, Any]:
         types, name = _KINDS[key]
         if type(value) not in types:
             raise SeedError(f"{key} must be {name}, not {_cut(json.dumps(value))}")
+    if abs(seed.get("priority", 0)) > MOST_PRIORITY:
+        raise SeedError(f"priority must be between -{MOST_PRIORITY} and {MOST_PRIORITY}")
     if "url" not in seed:
         raise SeedError(f'the JSON object has no "url"; {_EXAMPLE}')
     if "body" in seed and "formdata" in seed:

@@ -1,0 +1,1 @@
+"""Damaged bytes against everything that reads bytes from outside; see ``targets.py``."""
