@@ -146,7 +146,7 @@ class Target:
 
 
 def _payloads() -> Iterator[bytes]:
-    values = {
+    values: dict[Any, Any] = {
         "tuple": (1, (2.5, b"x")), "set": {1, "a"}, "frozen": frozenset({2}), "date": dt.date(2026, 1, 2),
         "time": dt.time(1, 2, tzinfo=dt.UTC), "stamp": dt.datetime(2026, 1, 2, tzinfo=ZoneInfo("Asia/Tokyo")),
         "delta": dt.timedelta(days=3), "decimal": Decimal("1.50"), "big": 2**200, "uuid": UUID(int=7),
