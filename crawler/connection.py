@@ -263,7 +263,7 @@ def _check_kwargs(pool: redis.ConnectionPool | redis.asyncio.ConnectionPool) -> 
 
 def _cluster_kwargs(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments of a cluster's client from those of a pool."""
-    if kwargs.get("db") or "path" in kwargs:
+    if kwargs.pop("db", 0) or "path" in kwargs:
         raise ConfigError("REDIS_CLUSTER", 1, "a cluster has TCP ports and database 0 only: correct REDIS_URL")
     if kwargs.pop("connection_class", None) is redis.SSLConnection:
         kwargs["ssl"] = True

@@ -21,14 +21,14 @@ from scrapy import Request, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 
-from crawler import config, connection
+from crawler import config
 from crawler.canonical.findings import Findings
 from crawler.canonical.fingerprinter import CLASSES, CanonicalFingerprinter
 from crawler.canonical.trials import Trial, chosen, learning_trial, merge_trial, page_digest, verdict
 from crawler.keys import Keys
+from crawler.nodes import Nodes, nodes_of
 
 if TYPE_CHECKING:
-    import redis.asyncio
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class AuditMiddleware:
         self._host = fingerprinter.canonical_host
         self._base = base
         self._share, self._learn = share, learn
-        self._client: redis.asyncio.Redis | None = None
+        self._nodes: Nodes | None = None
         self._told: set[tuple[str, str]] = set()
         self._redis_failed = False
 
@@ -69,8 +69,8 @@ class AuditMiddleware:
 
     async def spider_closed(self) -> None:
         """Lets go of the connection."""
-        if self._client is not None:
-            await self._client.aclose()
+        if self._nodes is not None:
+            await self._nodes.aclose()
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Passes everything on, then runs the trials that its requests gave rise to."""
@@ -96,7 +96,7 @@ class AuditMiddleware:
     async def _run(self, trial: Trial, request: Request) -> None:
         host = self._host(trial.variant)
         try:
-            findings = self._findings()
+            findings = await self._findings()
             if not await findings.first(trial):
                 return
             outcome = await self._outcome(trial, request)
@@ -111,10 +111,10 @@ class AuditMiddleware:
         if outcome == "changed":
             self._tell(host, trial)
 
-    def _findings(self) -> Findings:
-        if self._client is None:
-            self._client = connection.async_client(self._crawler.settings)
-        return Findings(self._client, self._base)
+    async def _findings(self) -> Findings:
+        if self._nodes is None:
+            self._nodes = nodes_of(self._crawler.settings)
+        return Findings(await self._nodes.client(self._base), self._base)
 
     async def _outcome(self, trial: Trial, request: Request) -> str:
         looks = []

@@ -109,12 +109,14 @@ class Command(ScrapyCommand):
         from crawler import connection
         from crawler.canonical import findings
         from crawler.keys import Keys
+        from crawler.nodes import node_of
 
         assert self.settings is not None
         spider = find_spider(self.settings, [name], "scrapy canonical --audit SPIDER")
         connection.check(self.settings)
         with connection.sync_client(self.settings) as client:
-            found = findings.read(client, Keys.from_settings(self.settings, spider.name).audit)
+            keys = Keys.from_settings(self.settings, spider.name)
+            found = findings.read(node_of(client, keys.tag), keys.audit)
         if not found:
             print(f"# Nothing was tried for {spider.name} yet: crawl with -s CANONICAL_AUDIT=0.01", file=sys.stderr)
         return found

@@ -67,23 +67,67 @@ class Command(ScrapyCommand):
         rest = _arguments(args[2:], action)
         connection.check(self.settings)
         with connection.sync_client(self.settings) as client:
-            self.exitcode = action.function(Seen(self.settings, spider, client), opts, rest) or 0
+            self.exitcode = _on_shards(action, Seen.shards(self.settings, spider, client), opts, rest)
+
+
+def _on_shards(action: Action, shards: Sequence[Seen], opts: argparse.Namespace, rest: list[str]) -> int:
+    """The action where it has something to do: URLs go to their hosts' shard, each shard has a file of its own."""
+    if len(shards) == 1:
+        return action.function(shards[0], opts, rest) or 0
+    codes = []
+    for number, seen in enumerate(shards):
+        mine = rest
+        if action.function in (check, forget):
+            mine = [url for url in rest if seen.shard_of(url, len(shards)) == number]
+        elif rest:
+            mine = [f"{rest[0]}.{number}"]
+        if mine or not rest:
+            codes.append(action.function(seen, opts, mine) or 0)
+    return max(codes, default=0)
 
 
 class Seen:
     """What an action works on: a spider's memory, and the fingerprints its pages have."""
 
-    def __init__(self, settings: Settings, spider_class: type[Spider], client: redis.Redis) -> None:
+    def __init__(self, settings: Settings, spider_class: type[Spider], client: redis.Redis, base: str) -> None:
         from scrapy.utils.misc import load_object
-
-        from crawler.keys import Keys
 
         self.settings, self.spider_class, self.client = settings.copy(), spider_class, client
         spider_class.update_settings(self.settings)
-        self.name = spider_class.name
-        self.base = Keys.from_settings(self.settings, spider_class.name).dedup
+        self.name, self.base = spider_class.name, base
         self.path = str(self.settings["DUPEFILTER_CLASS"])
         self.dupefilter = load_object(self.settings["DUPEFILTER_CLASS"])
+
+    @classmethod
+    def shards(cls, settings: Settings, spider_class: type[Spider], client: redis.Redis) -> list[Seen]:
+        """Each part of a spider's memory; `client` may be a cluster's."""
+        from crawler.frontier.spread import stored_shards
+        from crawler.keys import Keys
+        from crawler.nodes import node_of
+
+        own = settings.copy()
+        spider_class.update_settings(own)
+        keys = Keys.from_settings(own, spider_class.name)
+        shards = keys.spread(stored_shards(client, keys, own))
+        found = [cls(settings, spider_class, node_of(client, one.tag), one.dedup) for one in shards]
+        for number, seen in enumerate(found):
+            seen.name += f" (shard {number})" if len(found) > 1 else ""
+        return found
+
+    def shard_of(self, url: str, shards: int) -> int:
+        """The shard that a URL's host belongs to."""
+        from scrapy import Request
+
+        from crawler.canonical import canonical_host
+        from crawler.frontier.payload import host_of
+        from crawler.keys import shard_of
+
+        fingerprinter = make_fingerprinter(self.settings, self.spider_class)
+        try:
+            host = host_of(Request(url), getattr(fingerprinter, "canonical_host", canonical_host))
+        except ValueError as error:
+            raise ConfigError("URL", url, f"is not one that can be crawled ({error})") from None
+        return shard_of(host, shards)
 
     def memory(self) -> SeenMemory:
         """The memory; ConfigError if the dupefilter keeps none on the server."""

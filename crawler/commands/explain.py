@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from crawler.commands.spider import make_fingerprinter
 from crawler.errors import ConfigError, CrawlerError
+from crawler.keys import Keys, shard_of
+from crawler.nodes import node_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -26,6 +28,7 @@ def explain(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> No
 
     from crawler.canonical import canonical_host, canonical_url
     from crawler.frontier.explain import explain as look
+    from crawler.frontier.payload import host_of
 
     try:
         request = Request(rest[0])
@@ -34,14 +37,15 @@ def explain(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> No
     fingerprinter = make_fingerprinter(frontier.settings, frontier.spider_class)
     canonical: Callable[[str], str] = getattr(fingerprinter, "canonical_url", canonical_url)
     host: Callable[[str], str] = getattr(fingerprinter, "canonical_host", canonical_host)
-    found = look(frontier.control, request, canonical, host, _seen(frontier, fingerprinter, request))
+    place = frontier.shards[shard_of(host_of(request, host), len(frontier.shards))]
+    found = look(frontier.control, request, canonical, host, _seen(frontier, fingerprinter, request, place))
     if opts.json:
         print(json.dumps(dataclasses.asdict(found)))
     else:
         _tell(found)
 
 
-def _seen(frontier: Frontier, fingerprinter: Any, request: Request) -> bool | None:
+def _seen(frontier: Frontier, fingerprinter: Any, request: Request, place: Keys) -> bool | None:
     """Whether it was seen; None when the dupefilter can't be asked from here."""
     from scrapy.utils.misc import load_object
 
@@ -49,7 +53,7 @@ def _seen(frontier: Frontier, fingerprinter: Any, request: Request) -> bool | No
     if not hasattr(dupefilter, "memory_at"):
         return None
     try:
-        memory = dupefilter.memory_at(frontier.settings, frontier.client, frontier.keys.dedup)
+        memory = dupefilter.memory_at(frontier.settings, node_of(frontier.client, place.tag), place.dedup)
         return bool(memory.has([fingerprinter.fingerprint(request)]) == b"1")
     except CrawlerError as error:
         print(error, file=sys.stderr)

@@ -81,15 +81,16 @@ class Frontier:
     """What an action works on."""
 
     def __init__(self, settings: Settings, spider_class: type[Spider], client: redis.Redis) -> None:
-        from crawler.frontier.control import Control
         from crawler.frontier.seedkey import SeedKey
+        from crawler.frontier.spread import control_of, stored_shards
         from crawler.keys import Keys
 
         self.settings = settings.copy()
         spider_class.update_settings(self.settings)
         self.spider_class, self.client, self.name = spider_class, client, spider_class.name
         self.keys = Keys.from_settings(self.settings, spider_class.name)
-        self.control: Control = Control(client, self.keys.frontier, SeedKey.of(spider_class, self.settings))
+        self.shards = self.keys.spread(stored_shards(client, self.keys, self.settings))
+        self.control: Control = control_of(client, self.shards, SeedKey.of(spider_class, self.settings))
 
     @property
     def dead(self) -> DeadLetters:
@@ -265,7 +266,7 @@ def flush(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None
         said.append(f"what was seen is kept: DEDUP_SCOPE={frontier.keys.scope} shares it with other spiders")
     else:
         said.append("what was seen is forgotten" if _forget(frontier) else "its dupefilter can't forget: it is kept")
-    if seeds := frontier.control.seeds.waiting(frontier.client):
+    if seeds := frontier.control.waiting_seeds():
         said.append(f"{seeds} seeds still wait in {frontier.control.seeds.name}")
     if live:
         said.append(f"{len(live)} workers will stop")
@@ -341,12 +342,14 @@ def _forget(frontier: Frontier) -> bool:
 
     from crawler.canonical import findings
     from crawler.dedup.memory import clear
+    from crawler.nodes import node_of
 
     dupefilter = load_object(frontier.settings["DUPEFILTER_CLASS"])
-    findings.forget(frontier.client, frontier.keys.audit)
+    findings.forget(node_of(frontier.client, frontier.keys.tag), frontier.keys.audit)
     if not hasattr(dupefilter, "admission"):
         return False
-    clear(frontier.client, frontier.keys.dedup)
+    for keys in frontier.shards:
+        clear(node_of(frontier.client, keys.tag), keys.dedup)
     return True
 
 

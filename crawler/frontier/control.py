@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgpack
 
 from crawler.frontier.script import source
+from crawler.keys import moving_key
+from crawler.nodes import node_of
 
 if TYPE_CHECKING:
     import redis
@@ -63,9 +65,19 @@ class HostRow:
 class Control:
     """One spider's frontier under `base`, with its seeds."""
 
-    def __init__(self, client: redis.Redis, base: str, seeds: SeedKey) -> None:
+    def __init__(self, client: redis.Redis, base: str, seeds: SeedKey, whole: redis.Redis | None = None) -> None:
         self.client: Any = client  # redis-py's types can't tell that replies are bytes
         self.base, self.seeds = base, seeds
+        self.whole: Any = whole or client  # of the cluster, if `client` is that of one of its nodes
+
+    @property
+    def parts(self) -> Sequence[Control]:
+        """The shards, the run's home first."""
+        return [self]
+
+    def of(self, host: str) -> Control:
+        """The shard that has a host."""
+        return self
 
     def key(self, name: str) -> str:
         """``BASE:name``."""
@@ -104,7 +116,7 @@ class Control:
             "leased": leased,
             "dead": dead,
             "done": int(meta.get("acked", 0)),
-            "seeds": self.seeds.waiting(self.client),
+            "seeds": self.waiting_seeds(),
             "hosts_queued": hosts,
             "hosts_due": due,
             "hosts_busy": busy,
@@ -116,6 +128,15 @@ class Control:
             "idle_seconds": _since(now, meta.get("last_work")),
             "versions": meta.get("versions"),
         }
+
+    def waiting_seeds(self) -> int:
+        """Seeds that nobody has taken, those included that a cluster has moved to the frontier's slot."""
+        waiting = self.seeds.waiting(self.whole)
+        if self.whole is not self.client:
+            aside = node_of(self.whole, self.seeds.name).hget(moving_key(self.seeds.name), "seeds")
+            waiting += int(self.client.llen(self.key("seeds")))
+            waiting += len(msgpack.unpackb(cast("bytes", aside), raw=True)) if aside else 0
+        return waiting
 
     def workers(self) -> list[WorkerRow]:
         """Every worker that has not said good-bye, by name."""
@@ -173,13 +194,26 @@ class Control:
 
         Workers of the run stop by themselves: their next exchange says that it is gone.
         """
+        dropped = self.held()
+        while not self.delete(self.void(keep_versions)):
+            pass
+        return dropped
+
+    def held(self) -> int:
+        """Requests queued or leased."""
+        return int(self.client.hlen(self.key("requests")))
+
+    def void(self, keep_versions: bool, number: int | None = None) -> int:
+        """Makes the run void; answers the number that stands for that (on a shard that is not the home: its `number`,
+        or 0 when a later run has begun)."""
         script = self.client.register_script(source("flush"))
-        dropped = int(self.client.hlen(self.key("requests")))
-        while True:
-            number = script(keys=[self.base], args=["begin", "01"[keep_versions]])
-            keys = [self.key(name) for name in _FIXED]
-            if all(script(keys=[self.base, *page], args=[number]) for page in _pages([*keys, *self._queue_keys()])):
-                return dropped
+        return int(script(keys=[self.base], args=["begin", "01"[keep_versions], *([number] if number else [])]))
+
+    def delete(self, number: int) -> bool:
+        """Deletes what a void run left; False when another one has begun meanwhile."""
+        script = self.client.register_script(source("flush"))
+        keys = [*(self.key(name) for name in _FIXED), *self._queue_keys()]
+        return all(script(keys=[self.base, *page], args=[number]) for page in _pages(keys))
 
     def _queue_keys(self) -> Iterator[str]:
         for kind in ("queue:", "pinned:", "mine:", "gone:"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -37,15 +38,19 @@ class DeadLetters:
 
     def __init__(self, control: Control, order: str = "priority") -> None:
         self._control, self._order = control, order
-        self._key = control.key("dead")
 
     def __len__(self) -> int:
-        return int(self._control.client.xlen(self._key))
+        return sum(int(part.client.xlen(part.key("dead"))) for part in self._control.parts)
 
     def __call__(self, reason: str = "") -> Iterator[DeadLetter]:
         """Letters, page by page."""
+        parts = (self._of(part, reason) for part in self._control.parts)
+        return heapq.merge(*parts, key=lambda letter: letter.time, reverse=True)
+
+    def _of(self, part: Control, reason: str) -> Iterator[DeadLetter]:
+        """Letters of one shard."""
         last = "+"
-        while page := self._control.client.xrevrange(self._key, last, "-", count=_PAGE):
+        while page := part.client.xrevrange(part.key("dead"), last, "-", count=_PAGE):
             for id_, fields in page:
                 letter = _letter(id_, fields)
                 if reason.lower() in letter.reason.lower():
@@ -54,30 +59,39 @@ class DeadLetters:
 
     def requeue(self, reason: str = "") -> tuple[int, int]:
         """Puts letters back, seeds to their key and requests to their hosts; returns how many of each."""
-        script = self._control.client.register_script(source("requeue"))
+        done = [self._requeue(part, reason) for part in self._control.parts]
+        home = self._control.parts[0]
+        if len(done) > 1 and any(requests for requests, _ in done):  # who found all shards empty looks again
+            home.client.hincrby(home.key("meta"), "ids", 1)
+        return sum(requests for requests, _ in done), sum(seeds for _, seeds in done)
+
+    def _requeue(self, part: Control, reason: str) -> tuple[int, int]:
+        script = part.client.register_script(source("requeue"))
         seeds = requests = 0
-        for page in _pages(reversed(list(self(reason)))):  # the oldest first: they keep their order
+        for page in _pages(reversed(list(self._of(part, reason)))):  # the oldest first: they keep their order
             for letter in page:
-                if letter.seed is not None and self._put_back(letter):
+                if letter.seed is not None and self._put_back(part, letter):
                     seeds += 1
             arguments: list[str | bytes | int] = [self._order]
             for letter in page:
                 if letter.seed is None and letter.payload:
                     arguments += [letter.id, letter.host, _priority(letter), letter.payload, letter.jar]
             if len(arguments) > 1:
-                requests += script(keys=[self._control.base], args=arguments)
+                requests += script(keys=[part.base], args=arguments)
         return requests, seeds
 
     def drop(self, reason: str = "") -> int:
         """Deletes letters; returns how many."""
         return sum(
-            int(self._control.client.xdel(self._key, *(letter.id for letter in page))) for page in _pages(self(reason))
+            int(part.client.xdel(part.key("dead"), *(letter.id for letter in page)))
+            for part in self._control.parts
+            for page in _pages(self._of(part, reason))
         )
 
-    def _put_back(self, letter: DeadLetter) -> bool:
+    def _put_back(self, part: Control, letter: DeadLetter) -> bool:
         """A seed that dies between the two steps is there twice, never lost."""
-        self._control.seeds.push(self._control.client, [(letter.payload.removeprefix(SEED), 0)])
-        return bool(self._control.client.xdel(self._key, letter.id))
+        part.seeds.push(part.whole, [(letter.payload.removeprefix(SEED), 0)])
+        return bool(part.client.xdel(part.key("dead"), letter.id))
 
 
 def _letter(id_: bytes, fields: dict[bytes, bytes]) -> DeadLetter:

@@ -50,6 +50,7 @@ def explain(
         except PayloadError:
             return False
 
+    letters, control = DeadLetters(control), control.of(found.host)
     queue = f"{control.base}:queue:{found.host}"
     for name in (queue, *(f"{control.base}:pinned:{worker}:{found.host}" for worker in control.jar_holders())):
         for id_, _, place in _matches(control, name, limit, wanted):
@@ -67,7 +68,7 @@ def explain(
                 "deliveries": _deliveries(control, id_),
             }
         )
-    for number, letter in enumerate(DeadLetters(control)()):
+    for number, letter in enumerate(letters()):
         if number >= limit:
             found.notes.append(f"looked at the newest {limit} dead letters")
             break

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from crawler import config
 from crawler.errors import ConfigError, StoredDataError
+from crawler.nodes import node_of
 
 if TYPE_CHECKING:
     import redis
@@ -42,14 +43,16 @@ class SeedKey(NamedTuple):
         except (KeyError, ValueError, TypeError):
             setting = "redis_key" if own else "REDIS_START_URLS_KEY"
             raise ConfigError(setting, template, "may hold %(name)s and no other % sign") from None
-        for kind in ("set", "zset"):
-            if config.flag(settings, _SETTINGS[kind], False):
-                return cls(name, kind)
-        return cls(name, "list")
+        return cls(name, cls.kind_in(settings))
+
+    @staticmethod
+    def kind_in(settings: BaseSettings) -> str:
+        """The type that the settings of a spider say."""
+        return next((kind for kind in ("set", "zset") if config.flag(settings, _SETTINGS[kind], False)), "list")
 
     def check(self, client: redis.Redis) -> None:
         """Raises StoredDataError when Redis holds something else under this name."""
-        found = cast("bytes", client.type(self.name)).decode()
+        found = cast("bytes", node_of(client, self.name).type(self.name)).decode()
         if found not in ("none", self.kind):
             wanted = _TYPES[self.kind]
             remedy = (
@@ -61,6 +64,7 @@ class SeedKey(NamedTuple):
 
     def push(self, client: redis.Redis, seeds: Sequence[Seed]) -> int:
         """Adds seeds, in their order; returns how many wait then. One command: all of them get in or none."""
+        client = node_of(client, self.name)
         if self.kind == "list":
             return int(client.rpush(self.name, *(seed for seed, _ in seeds)))
         if self.kind == "set":
@@ -71,5 +75,6 @@ class SeedKey(NamedTuple):
 
     def waiting(self, client: redis.Redis) -> int:
         """How many seeds wait."""
+        client = node_of(client, self.name)
         count = {"list": client.llen, "set": client.scard, "zset": client.zcard}[self.kind]
         return int(count(self.name))

@@ -54,9 +54,10 @@ class SeedMover:
         target = await self._nodes.client(self._target[0])
         room = _ENOUGH - int(await target.llen(self._target[0]))
         outside = await self._nodes.client(self._source[0])
-        number, *seeds = await self._take(outside, self._source, [str(max(0, room))])
-        if not number:
+        batch = await self._take(outside, self._source, [str(max(0, room))])
+        if not batch:
             return False
+        number, *seeds = batch
         if not seeds:  # there are some, but no room
             return True
         if self._replicas:

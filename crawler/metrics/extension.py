@@ -28,7 +28,8 @@ from crawler.errors import ConfigError, CrawlerError
 from crawler.frontier.fed import feed_key
 from crawler.frontier.policy import host_delays
 from crawler.frontier.scheduler import Scheduler, shared_scheduler
-from crawler.keys import Keys
+from crawler.frontier.seedkey import SeedKey
+from crawler.keys import Keys, shards_of
 from crawler.metrics import frontier, stats
 from crawler.metrics.files import Discovery, Textfile
 from crawler.metrics.health import Health, Verdict
@@ -36,6 +37,7 @@ from crawler.metrics.instruments import Instruments
 from crawler.metrics.options import Options
 from crawler.metrics.sample import Sample, Sampler
 from crawler.metrics.server import Answer, Server
+from crawler.metrics.spread import SpreadSampler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -172,7 +174,11 @@ class MetricsExtension(Collector):
 
         delay, delays = host_delays(settings)
         seeds, _ = feed_key(spider, settings)
-        return Sampler(connect, keys.frontier, keys.dedup, seeds, max([delay, *delays.values()]))
+        longest, cluster = max([delay, *delays.values()]), connection.is_cluster(settings)
+        if cluster or shards_of(settings) > 1:
+            seed_key = SeedKey(seeds, SeedKey.kind_in(settings))
+            return SpreadSampler(connect, keys.spread(shards_of(settings)), seed_key, longest, cluster)
+        return Sampler(connect, keys.frontier, keys.dedup, seeds, longest)
 
     def _make_files(self, spider: Spider) -> list[Textfile | Discovery]:
         files: list[Textfile | Discovery] = []
