@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ pytest_plugins = ["tests.site.fixtures"] if importlib.util.find_spec("tests.site
 
 
 def pytest_configure() -> None:
-    """A test run that is told to end (CI's time-out) stops its servers and workers, as after Ctrl-C."""
+    """No test reads this copy's ``.env``; and a test run that is told to end (CI's time-out) stops what it started."""
+    os.environ["CRAWLER_ENV_FILE"] = ""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: pytest.exit("SIGTERM", returncode=143))
         # A run started in a shell's background ignores SIGINT, and so would the processes whose Ctrl-C is tested.
