@@ -36,7 +36,7 @@ _REASONS = {
     "host_max_pages": "its host has had FRONTIER_HOST_MAX_PAGES pages in this run",
     CALENDAR: "its calendar has had FRONTIER_CALENDAR_MAX pages of dates that nobody needs",
 }
-_HURRY = 64  # admissions that are worth an exchange at once
+_HURRY = 128  # admissions that are worth an exchange at once
 
 
 class Admitter(Protocol):

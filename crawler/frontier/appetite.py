@@ -9,6 +9,8 @@ from crawler.frontier.ledger import Held, Ledger
 from crawler.frontier.policy import Policy
 
 _COVER = 0.5  # seconds of work that the inbox should hold
+_SOON = 0.05  # seconds of work below which the inbox may run dry before the next exchange
+_LOOK = 0.01  # seconds between two looks: each goes through the hosts of what waits
 _MEASURED_OVER = 0.2  # seconds between two looks at the rate
 
 
@@ -18,6 +20,7 @@ class Appetite:
     def __init__(self, policy: Policy, ledger: Ledger, inbox: Inbox[Held], clock: Callable[[], float]) -> None:
         self._policy, self._ledger, self._inbox, self._clock = policy, ledger, inbox, clock
         self._rate, self._since, self._finished = 0.0, clock(), 0
+        self._looked = 0.0
 
     def limit(self, host: str) -> int:
         """Requests of a host that may be under way in this worker."""
@@ -34,18 +37,43 @@ class Appetite:
         within_lease = round(self._rate * self._policy.lease / 4000)
         return min(max(2, round(self._rate * _COVER)), 4 * self._policy.capacity, max(2, within_lease))
 
+    def _stock(self, ended: float) -> int:
+        """How many of what waits may start while `ended` requests end.
+
+        A host lets start what fits into its free places, and into those that come free: as many of all that do as it
+        has of all that run. More of a slow host helps nobody's slot.
+        """
+        freed = ended / max(1, self._ledger.downloading)
+        stock = 0
+        for host, waiting in self._inbox.hosts():
+            load = self._ledger.load(host)
+            stock += min(waiting, max(0, self.limit(host) - load) + round(load * freed))
+        return stock
+
     @property
     def wanted(self) -> int:
-        """Leases to ask for. Those of hosts without a free place don't count: they help nobody's slot."""
-        startable = sum(
-            min(waiting, max(0, self.limit(host) - self._ledger.load(host))) for host, waiting in self._inbox.hosts()
-        )
-        return max(0, self._policy.capacity - self._ledger.downloading + self.ahead - startable)
+        """Leases to ask for: what lacks for the free slots and the time ahead."""
+        ahead = self.ahead
+        return max(0, self._policy.capacity - self._ledger.downloading + ahead - self._stock(ahead))
 
     @property
     def hungry(self) -> bool:
-        """Whether slots are free, or soon will be."""
+        """Whether more should be asked for, if there is more; asking for each that starts would be a call for each."""
         return self.wanted > self.ahead // 2
+
+    def notices_hunger(self) -> bool:
+        """The same for those who ask often: it looks a hundred times a second at most."""
+        now = self._clock()
+        if now - self._looked < _LOOK:
+            return False
+        self._looked = now
+        return self.hungry
+
+    @property
+    def starving(self) -> bool:
+        """Whether slots are free, or will be before the next exchange, that nothing here can fill."""
+        free, soon = max(0, self._policy.capacity - self._ledger.at_risk), self._rate * _SOON
+        return self._stock(soon) < max(1, free + soon)
 
     def enough(self) -> list[str]:
         """Hosts of which this worker holds as many as it should."""

@@ -87,7 +87,7 @@ class Worker:
             if held is None:
                 break
             request = self._open(held)
-        if self._rich and self._appetite.hungry:
+        if self._rich and self._appetite.notices_hunger():
             self.kick()
         if request is not None:
             self._stats.inc_value("scheduler/dequeued")
@@ -284,7 +284,7 @@ class Worker:
         if self._closing.is_set() or reply is None:
             return _TICK
         hungry = self._appetite.hungry and not reply.paused
-        if hungry and (self._rich or len(self.outbox)):
+        if hungry and (self._rich or (len(self.outbox) and self._appetite.starving)):
             return 0.0
         if self.admissions.urgent or self._acks_follow:
             return 0.0
