@@ -8,6 +8,8 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import Protocol, runtime_checkable
 
+import msgpack
+
 
 @runtime_checkable
 class Admission(Protocol):
@@ -63,11 +65,15 @@ _FUNCTIONS = "local dedup_open, dedup_add, dedup_add_all, dedup_has, dedup_forge
 
 @dataclass(frozen=True)
 class LuaAdmission:
-    """An admission by `module`; `kind` is what its metadata calls it, `encoder` makes the items of a batch."""
+    """An admission by `module`; `kind` is what its metadata calls it.
+
+    `encoder` makes the items of a batch, `packer` a msgpack array of them where that is cheaper than packing them.
+    """
 
     kind: str
     module: Module
     encoder: Callable[[Sequence[bytes]], list[bytes]]
+    packer: Callable[[Sequence[bytes]], bytes] | None = None
 
     @cached_property
     def lua(self) -> str:
@@ -86,3 +92,10 @@ class LuaAdmission:
     def encode_many(self, fingerprints: Sequence[bytes]) -> list[bytes]:
         """The same for each of a batch."""
         return self.encoder(fingerprints)
+
+    def pack_many(self, fingerprints: Sequence[bytes]) -> bytes:
+        """The items of a batch as a msgpack array, as a script takes them."""
+        if self.packer is not None:
+            return self.packer(fingerprints)
+        packed: bytes = msgpack.packb(self.encoder(fingerprints), use_bin_type=False)
+        return packed

@@ -28,7 +28,8 @@ def bitmap(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
         f"local function offsets() return {_texts(firsts)},{_texts(lasts)} end\n"
         f"{_merged(sizing.shape)}"
     )
-    return LuaAdmission("bitmap", Module("bitmap", constants), partial(positions.encode_many, shape=sizing.shape))
+    encode, pack = partial(positions.encode_many, shape=sizing.shape), partial(positions.pack_many, shape=sizing.shape)
+    return LuaAdmission("bitmap", Module("bitmap", constants), encode, pack)
 
 
 def native(sizing: Sizing, *, growth: bool = True) -> LuaAdmission:
@@ -64,7 +65,7 @@ def layered(history: LuaAdmission, recent: int) -> LuaAdmission:
     """An exact set of the last `recent` elements in front of a Bloom filter."""
     constants = f'local HISTORY_KIND, RECENT = "{history.kind}", {recent}\n'
     module = Module("layered", constants, {"HISTORY": history.module})
-    return LuaAdmission(f"layered/{history.kind}", module, history.encoder)
+    return LuaAdmission(f"layered/{history.kind}", module, history.encoder, history.packer)
 
 
 def window(inner: LuaAdmission, text: str, milliseconds: int, generations: int) -> LuaAdmission:
@@ -72,7 +73,7 @@ def window(inner: LuaAdmission, text: str, milliseconds: int, generations: int) 
     length = -(-milliseconds // generations)
     kind = f"window/{inner.kind}"
     constants = f'local KIND, WINDOW, LENGTH, GENERATIONS = "{kind}", "{text}", {length}, {generations}\n'
-    return LuaAdmission(kind, Module("window", constants, {"INNER": inner.module}), inner.encoder)
+    return LuaAdmission(kind, Module("window", constants, {"INNER": inner.module}), inner.encoder, inner.packer)
 
 
 def _merged(shape: Shape) -> str:
@@ -81,7 +82,7 @@ def _merged(shape: Shape) -> str:
     words = ", ".join(f"w{word}" for word in range(shape.words))
 
     def put(word: str) -> str:
-        return f"if {word} % (m + m) < m then {word}, new = {word} + m, true end"
+        return f"if {word} % (m + m) < m then {word} = {word} + m new = true end"
 
     def lane_code(lane: int) -> str:
         first, *second = (f"w{word}" for word in range(lane * shape.lane_words, (lane + 1) * shape.lane_words))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import weakref
 from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 import msgpack
 import redis
 
-from crawler.dedup.admission import Admission, lua_source
+from crawler.dedup.admission import LuaAdmission, lua_source
 from crawler.dedup.stored import read_stored
 from crawler.errors import StoredDataError
 
@@ -22,10 +25,10 @@ class SeenMemory:
     `epoch` is that of the last answer: when it changes, something seen may be unseen again.
     """
 
-    def __init__(self, client: redis.Redis, base: str, admission: Admission) -> None:
+    def __init__(self, client: redis.Redis, base: str, admission: LuaAdmission) -> None:
         self.client, self.base, self.admission = client, base, admission
         self.epoch = b""
-        self._script = client.register_script(admission.lua + lua_source("batch"))
+        self._script = _Script(client, admission.lua + lua_source("batch"), base)
         self._config = msgpack.packb(admission.config(), use_bin_type=False)
 
     def prepare(self) -> None:
@@ -46,21 +49,50 @@ class SeenMemory:
 
     def fold(self, count: int = 1000) -> int:
         """Move up to `count` recent elements of a layered memory into its history; how many are left to move."""
-        return int(self._run("fold", count))
+        return int(self._run("fold", msgpack.packb(count)))
 
     def _batch(self, operation: str, fingerprints: Sequence[bytes]) -> bytes:
-        answer: bytes = self._run(operation, self.admission.encode_many(fingerprints))
+        answer: bytes = self._run(operation, self.admission.pack_many(fingerprints))
         return answer
 
-    def _run(self, operation: str, items: object) -> bytes:
+    def _run(self, operation: str, packed: bytes) -> bytes:
         try:
-            packed = msgpack.packb(items, use_bin_type=False)
-            self.epoch, answer = self._script(keys=[self.base], args=[self._config, operation, packed])
+            self.epoch, answer = self._script(self._config, operation.encode(), packed)
         except redis.ResponseError as error:
             if str(error).startswith("DEDUP "):
                 raise StoredDataError(str(error).removeprefix("DEDUP ")) from None
             raise
         return answer  # type: ignore[no-any-return]
+
+
+class _Script:
+    """A Lua script with one key, called on a connection that is kept: a pool's care for each call costs as much again.
+
+    Nothing is sent twice. A connection that the server closed meanwhile is made anew before anything is sent.
+    """
+
+    def __init__(self, client: redis.Redis, text: str, key: str) -> None:
+        self._pool = client.connection_pool
+        self._text, self._key = text.encode(), key.encode()
+        self._sha = hashlib.sha1(self._text, usedforsecurity=False).hexdigest().encode()
+        self._connection: Any = None
+
+    def __call__(self, *args: bytes) -> Any:
+        """What it returns. Raises redis-py's errors."""
+        if self._connection is None:
+            self._connection = self._pool.get_connection()
+            weakref.finalize(self, self._pool.release, self._connection).atexit = False
+        elif self._connection.can_read(0):
+            self._connection.disconnect()
+        try:
+            return self._send(b"EVALSHA", self._sha, b"1", self._key, *args)
+        except redis.exceptions.NoScriptError:  # a fresh or restarted server: nothing was executed
+            return self._send(b"EVAL", self._text, b"1", self._key, *args)
+
+    def _send(self, *words: bytes) -> Any:
+        command = b"".join([b"*%d\r\n" % len(words), *[b"$%d\r\n%b\r\n" % (len(word), word) for word in words]])
+        self._connection.send_packed_command((command,))
+        return self._connection.read_response()
 
 
 def clear(client: redis.Redis, base: str) -> None:

@@ -22,7 +22,7 @@ import pytest
 import redis
 
 from crawler.dedup import KnownSeen, kinds
-from crawler.dedup.admission import Admission
+from crawler.dedup.admission import LuaAdmission
 from crawler.dedup.memory import SeenMemory
 from crawler.dedup.sizing import CompactSizing, Sizing, minimum_bits
 from tests.benchmarks import lua_alternatives as alternatives
@@ -191,7 +191,7 @@ def rate(step: Callable[[list[bytes]], object], start: int, count: int) -> float
     return count / (time.perf_counter() - begun)
 
 
-def compare_rates(client: redis.Redis, contenders: dict[str, Admission], rounds: int = 9) -> list[dict[str, Any]]:
+def compare_rates(client: redis.Redis, contenders: dict[str, LuaAdmission], rounds: int = 9) -> list[dict[str, Any]]:
     """Rates of new elements beside pipelined SADD, in turns."""
     client.flushall()
     steps: dict[str, Callable[[list[bytes]], object]] = {"SADD pipelined": partial(pipelined_sadd, client)}

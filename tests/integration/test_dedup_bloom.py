@@ -148,8 +148,8 @@ def test_other_parameters_are_refused_naming_both_values(
 
 def test_another_layout_is_refused(redis: redis_py.Redis) -> None:
     memory(redis).prepare()
-    redis.hset(f"{BASE}:dedup:meta", "layout", "2")
-    with pytest.raises(StoredDataError, match=r"Bloom layout=1: .* with 2;"):
+    redis.hset(f"{BASE}:dedup:meta", "layout", "1")
+    with pytest.raises(StoredDataError, match=r"Bloom layout=2: .* with 1;"):
         memory(redis).add([b"a"])
 
 

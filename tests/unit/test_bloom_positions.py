@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import mmh3
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,16 +15,16 @@ from crawler.dedup.sizing import Shape
 
 GOLDEN = {
     (b"", Shape(1, 1)): "00000000000000",
-    (b"a", Shape(12, 1)): "897859f66555190d2b0d2a07272a0f2c150d",
-    (b"a", Shape(15, 2)): "897859f66555331b561b540f4e541f592b1b044704",
+    (b"a", Shape(12, 1)): "897859f665551010020d22150d012b072c19",
+    (b"a", Shape(15, 2)): "897859f665552021051b442a1b02570f593354081b",
     (
         b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13",
         Shape(15, 2),
-    ): "4b95365770533a0d210c180d1d312d3b0c17070200",
+    ): "4b95365770534e2d2e0d0b230c14060d3e1c315d23",
     (
         b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f",
         Shape(32, 2),
-    ): "0f502fb6229006290a1046483b2501530f0412340439254f48342f4b4f1c313d2a52535e495c",
+    ): "0f502fb62290291e4929010f10520948112d254e00532d0d04452f34240739512a4f5f2e342c",
 }
 
 
@@ -33,7 +34,7 @@ def test_golden(fingerprint: bytes, shape: Shape) -> None:
 
 
 def test_layout_version() -> None:
-    assert positions.LAYOUT == 1
+    assert positions.LAYOUT == 2
 
 
 shapes = st.builds(Shape, st.integers(1, 31), st.integers(1, 2))
@@ -42,9 +43,16 @@ shapes = st.builds(Shape, st.integers(1, 31), st.integers(1, 2))
 @given(st.binary(max_size=40), shapes)
 def test_the_table_in_the_docstring_is_what_is_computed(fingerprint: bytes, shape: Shape) -> None:
     stream = b"".join(mmh3.mmh3_x64_128_digest(fingerprint, seed) for seed in range(9))
-    draws = [int.from_bytes(stream[9 + 3 * lane : 11 + 3 * lane]) for lane in range(shape.lanes)]
+    draws = [int.from_bytes(stream[6 + 2 * lane : 8 + 2 * lane]) for lane in range(shape.lanes)]
     values = bytes(draw * 48 * shape.lane_words >> 16 for draw in draws)
     assert positions.encode(fingerprint, shape) == stream[:6] + values
+
+
+@given(st.lists(st.binary(max_size=40), max_size=300), shapes)
+def test_a_batch_is_encoded_as_its_elements_are(fingerprints: list[bytes], shape: Shape) -> None:
+    one_by_one = [positions.encode(fingerprint, shape) for fingerprint in fingerprints]
+    assert positions.encode_many(fingerprints, shape) == one_by_one
+    assert msgpack.unpackb(positions.pack_many(fingerprints, shape), raw=True) == one_by_one
 
 
 @given(st.binary(max_size=40), shapes)

@@ -1,4 +1,4 @@
--- A Bloom filter of growing layers on plain strings. Layout 1 (sizing.py and positions.py say where bits lie).
+-- A Bloom filter of growing layers on plain strings. Layout 2 (sizing.py and positions.py say where bits lie).
 --
 -- Constants in front: LAYOUT, ERROR (texts); CAPACITY elements of the first layer; LIMIT elements in all, 0: no limit;
 --   LANES of a block, LANE_WORDS of a lane, SLOTS blocks per key, LOADS elements per block of layer 1, 2, …;
@@ -11,16 +11,16 @@
 -- element. Bits are tested and set by arithmetic on 48-bit words, cheaper than calling a bit library per bit, in code that
 -- is written out for the number of lanes (kinds.py): without loops and tables it takes half the time.
 
-local byte, unpack_word = string.byte, struct.unpack
+local byte = string.byte
 local BLOCK = 6 * LANE_WORDS * LANES
 local EMPTY = string.rep("\0", BLOCK)
-local FIRST, LAST
+local FIRST, LAST = offsets()
 
 local function open(base, _, expires)
   local state, m, problem = open_meta(base, "bitmap", expires,
     "layout", "error_rate", "capacity", "lanes", "blocks", "count", "lane_words")
   if not state then return nil, problem end
-  state.blocks, state.layers, state.room, state.capacity, state.count = {}, 0, 0, CAPACITY, 0
+  state.blocks, state.names, state.layers, state.room, state.capacity, state.count = {}, {}, 0, 0, CAPACITY, 0
   if state.fresh then return state end
   if m[1] ~= LAYOUT then return complain("Bloom layout", m[1], LAYOUT) end
   if m[2] ~= ERROR then return complain("BLOOM_ERROR_RATE", m[2], ERROR) end
@@ -34,6 +34,7 @@ local function open(base, _, expires)
   for blocks in string.gmatch(m[5], "%d+") do
     state.layers = state.layers + 1
     state.blocks[state.layers] = tonumber(blocks)
+    state.names[state.layers] = layer_prefix(state, state.layers)
   end
   state.room = state.capacity * (2 ^ state.layers - 1)
   return state
@@ -44,13 +45,7 @@ local function locate(state, layer, hash)
   local block = hash % state.blocks[layer]
   local slot = block % SLOTS
   local segment = (block - slot) / SLOTS
-  return numbered(state.prefix, layer, segment), slot + 1, segment
-end
-
-local function hash_of(item)
-  if not FIRST then FIRST, LAST = offsets() end
-  local a, b, c, d, e, f = byte(item, 1, 6)
-  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  return numbered(state.names[layer], segment), slot + 1, segment
 end
 
 local function all_set(bits, item)
@@ -58,7 +53,7 @@ local function all_set(bits, item)
   for i = 7, 6 + LANES do
     local bit = byte(item, i)
     local mask = MASK[bit]
-    if unpack_word(">I6", bits, bit < 48 and at or at + 6) % (mask + mask) < mask then return false end
+    if struct_unpack(">I6", bits, bit < 48 and at or at + 6) % (mask + mask) < mask then return false end
     at = at + 6 * LANE_WORDS
   end
   return true
@@ -77,6 +72,7 @@ end
 local function grow(state)
   local layer = state.layers + 1
   state.blocks[layer] = math.ceil(state.capacity * 2 ^ (layer - 1) / LOADS[layer])
+  state.names[layer] = layer_prefix(state, layer)
   state.layers = layer
   state.room = state.capacity * (2 ^ layer - 1)
 end
@@ -103,14 +99,14 @@ local function add_to_newest(state, hash, item)
   local key, slot, segment = locate(state, state.layers, hash)
   local bits = call("GETRANGE", key, FIRST[slot], LAST[slot])
   local block = merged(bits ~= "" and bits or EMPTY, item)
-  if not block or find(state, state.layers - 1, hash, item) then return 0 end
+  if not block or state.layers > 1 and find(state, state.layers - 1, hash, item) then return 0 end
   if bits == "" then allocate(state, key, segment) end
   call("SETRANGE", key, FIRST[slot], block)
   return 1
 end
 
 local function add(state, item)
-  local hash = hash_of(item)
+  local hash = struct_unpack(">I6", item)
   if LIMIT > 0 and state.count >= LIMIT then return find(state, state.layers, hash, item) and 0 or -1 end
   local verdict = (state.count < state.room and add_to_newest or add_to_next)(state, hash, item)
   if verdict == 1 then
@@ -121,7 +117,7 @@ local function add(state, item)
 end
 
 local function has(state, item)
-  return find(state, state.layers, hash_of(item), item)
+  return find(state, state.layers, struct_unpack(">I6", item), item)
 end
 
 local function close(state)

@@ -14,7 +14,7 @@
 --   fold(state, count)         → what is left to fold (optional: layered memories)
 --   close(state)               writes metadata and counters if they changed; call it once, last
 
-local call = redis.call
+local call, struct_unpack = redis.call, struct.unpack
 
 local function complain(name, stored, configured)
   return nil, name .. "=" .. configured .. ": what was seen is stored with " .. stored
@@ -72,9 +72,14 @@ local function text(number)
   return string.format("%.0f", number)
 end
 
+-- What the names of a layer's keys begin with.
+local function layer_prefix(state, layer)
+  return state.prefix .. layer .. ":"
+end
+
 -- Texts of 0 … 255 are made in advance (NUMERALS): making a text from a number costs half of a GETRANGE.
-local function numbered(prefix, layer, number)
+local function numbered(prefix, number)
   local low = number % 256
   local high = (number - low) / 256
-  return prefix .. NUMERALS[layer + 1] .. ":" .. (NUMERALS[high + 1] or high) .. ":" .. NUMERALS[low + 1]
+  return prefix .. (NUMERALS[high + 1] or high) .. ":" .. NUMERALS[low + 1]
 end

@@ -3,46 +3,41 @@
 -- Constants in front: ERROR (text), CAPACITY elements of the first layer, LOADS elements per set of layer 1, 2, …
 -- Metadata:  error_rate, capacity, sets (of each layer), count
 -- Keys:      BASE:dedup:ID:LAYER:HI:LO  set  number 256 * HI + LO of a layer; members are integers
--- Item:      6 bytes that choose the set, then the member as decimal text
+-- Item:      6 bytes that choose the set, then the member as decimal text and a zero byte
 --
 -- An element is taken for another one if both fall into one set with the same integer: LOAD / 2^32 per layer. A layer
 -- beyond its capacity is not wrong more often than its load says, and a set beyond 512 members only costs memory.
 
-local byte, sub = string.byte, string.sub
-
 local function open(base, _, expires)
   local state, m, problem = open_meta(base, "compact", expires, "error_rate", "capacity", "sets", "count")
   if not state then return nil, problem end
-  state.sets, state.layers, state.room, state.capacity, state.count = {}, 0, 0, CAPACITY, 0
+  state.sets, state.names, state.layers, state.room, state.capacity, state.count = {}, {}, 0, 0, CAPACITY, 0
   if state.fresh then return state end
   if m[1] ~= ERROR then return complain("BLOOM_ERROR_RATE", m[1], ERROR) end
   if m[2] ~= text(CAPACITY) then return complain("BLOOM_CAPACITY", m[2], text(CAPACITY)) end
   for sets in string.gmatch(m[3], "%d+") do
     state.layers = state.layers + 1
     state.sets[state.layers] = tonumber(sets)
+    state.names[state.layers] = layer_prefix(state, state.layers)
   end
   state.count, state.room = tonumber(m[4]), state.capacity * (2 ^ state.layers - 1)
   return state
 end
 
-local function hash_of(item)
-  local a, b, c, d, e, f = byte(item, 1, 6)
-  return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-end
-
 local function key_of(state, layer, hash)
-  return numbered(state.prefix, layer, hash % state.sets[layer])
+  return numbered(state.names[layer], hash % state.sets[layer])
 end
 
 local function grow(state)
   local layer = state.layers + 1
   state.sets[layer] = math.ceil(state.capacity * 2 ^ (layer - 1) / LOADS[layer])
+  state.names[layer] = layer_prefix(state, layer)
   state.layers, state.room = layer, state.capacity * (2 ^ layer - 1)
 end
 
 -- The newest layer is asked by adding to it.
 local function add(state, item)
-  local hash, member = hash_of(item), sub(item, 7)
+  local hash, member = struct_unpack(">I6s", item)
   if state.count >= state.room and state.layers < #LOADS then
     for layer = state.layers, 1, -1 do
       if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return 0 end
@@ -61,7 +56,7 @@ local function add(state, item)
 end
 
 local function has(state, item)
-  local hash, member = hash_of(item), sub(item, 7)
+  local hash, member = struct_unpack(">I6s", item)
   for layer = state.layers, 1, -1 do
     if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return true end
   end
@@ -69,7 +64,8 @@ local function has(state, item)
 end
 
 local function forget(state, item)
-  local hash, member, forgotten = hash_of(item), sub(item, 7), 0
+  local hash, member = struct_unpack(">I6s", item)
+  local forgotten = 0
   for layer = state.layers, 1, -1 do
     forgotten = forgotten + call("SREM", key_of(state, layer, hash), member)
   end
