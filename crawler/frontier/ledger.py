@@ -107,7 +107,7 @@ class Ledger:
         del self._running[request]
         held.span = Span(held.span.start, tail)
         self.finished += 1
-        if held.lease.id in self._held:  # not so when the lease was lost meanwhile
+        if self.holds(held):  # not so when the lease was lost meanwhile
             (self._gives if held.give else self._done).append(held)
         return held
 
@@ -127,7 +127,7 @@ class Ledger:
 
     def give_running(self) -> None:
         """Everything that the engine still has goes back; what it yields from now on is nobody's."""
-        self._gives.extend(held for held in self._running.values() if held.lease.id in self._held)
+        self._gives.extend(held for held in self._running.values() if self.holds(held))
         self._running.clear()
         self._downloading.clear()
 
@@ -167,5 +167,5 @@ class Ledger:
         return len(lost)
 
     def holds(self, held: Held) -> bool:
-        """Whether the lease is still this worker's."""
-        return held.lease.id in self._held
+        """Whether the lease is still this worker's. A server that lost its latest writes may give an id anew."""
+        return self._held.get(held.lease.id) is held

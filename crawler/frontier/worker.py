@@ -67,6 +67,7 @@ class Worker:
         self._renewed = self._clock()
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._acks_follow = False  # the last exchange confirmed what acks may have waited for
+        self._rollbacks, self._start_again = 0, False
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
         self.start_wish, self.start_span = "", NOTHING
         self.reply: Reply | None = None
@@ -227,6 +228,8 @@ class Worker:
         """Says that ``start()`` is over only together with (or after) the last that it made."""
         if self.start_wish in _START_OVER and self.outbox.needs(self.start_span, batch) is None:
             return "hold"
+        if self.start_wish == "done" and self._start_again:
+            return "failed"  # the next worker that joins executes it again
         return self.start_wish
 
     def _wanted_seeds(self) -> int:
@@ -235,10 +238,14 @@ class Worker:
 
     def apply(self, message: Message, reply: Reply) -> None:
         """Takes the frontier's answer to `message`."""
-        self.admissions.known.sync((self._run, reply.epoch))
+        rolled_back = [lease_id for lease_id in reply.lost if lease_id.endswith(b"*")]
+        self._rollbacks += len(rolled_back)
+        self.admissions.known.sync((self._run, reply.epoch, self._rollbacks))
         self.admissions.confirm(reply.verdicts)
         unacked = set(reply.unacked)
         self.ledger.settled((ack[0] for ack in message.acks if ack[0] not in unacked), message.gives)
+        for lease_id in rolled_back:
+            self._roll_back(lease_id[:-1], reply)
         if reply.lost and (lost := self.ledger.lose(reply.lost)):
             self._stats.inc_value("frontier/lease_lost", lost)
             logger.warning("%d leases went to another worker: this one was not heard of in time", lost)
@@ -256,7 +263,7 @@ class Worker:
         self._acks_follow = bool(reply.verdicts) and not self._policy.together and self.ledger.unsettled > 0
         self.reply = reply
         if reply.start in _START_OVER:
-            self.start_wish = ""
+            self.start_wish, self._start_again = "", False
         for host in reply.gone:
             self._stats.inc_value("frontier/hosts_given_up")
             logger.error(
@@ -265,6 +272,18 @@ class Worker:
                 host, self._policy.give_up / 1000, self._spider.name,
             )  # fmt: skip
         self.on_reply()
+
+    def _roll_back(self, shard: bytes, reply: Reply) -> None:
+        """The server lost its latest writes: what this worker holds there (ids that begin with `shard`) is void."""
+        lost = self.ledger.lose(lease_id for lease_id in self.ledger.ids() if lease_id.startswith(shard))
+        self._stats.inc_value("frontier/lease_lost", lost)
+        told = self.start_span is not NOTHING and reply.start not in _START_OVER
+        if self.start_wish in ("hold", "done") or told:  # start requests may be among what is gone
+            self._start_again, self.start_wish = True, self.start_wish or "done"
+        logger.error(
+            "Redis lost its latest writes (a power cut, a failover): what happened since is done again; "
+            "the %d requests that this worker held went back", lost,
+        )  # fmt: skip
 
     def _plant(self, held: Held) -> None:
         """A seed becomes requests; it is done when they are in the frontier."""

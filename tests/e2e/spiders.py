@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +13,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
+
+from crawler.spiders.site import SiteSpider
 
 
 class _OfSite(Spider):
@@ -97,6 +99,33 @@ class Private(_OfSite):
         for number, page in enumerate(("", "index.html", "Doc/1", "doc/1", "find?q=2", "find?page=2&q=2")):
             yield Request(f"{self.first}private/{number}")
             yield Request(self.first + page)
+
+
+class Faulty(SiteSpider):
+    """Crawls a test site; the callback of one page in 17 raises at its end, the pipeline of one in 19."""
+
+    name = "faulty"
+    custom_settings = {"ITEM_PIPELINES": {"tests.e2e.spiders.FaultyPipeline": 500}}
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield from super().parse(response, **kwargs)
+        if page_number(response.css("title::text").get() or "") % 17 == 3:
+            raise ValueError("a callback that raises")
+
+
+class FaultyPipeline:
+    """Refuses some pages by an error."""
+
+    def process_item(self, item: Any) -> Any:
+        if page_number(item["title"]) % 19 == 4:
+            raise ValueError("a pipeline that raises")
+        return item
+
+
+def page_number(title: str) -> int:
+    """N of "Page N"; 0 for another title."""
+    number = title.removeprefix("Page ")
+    return int(number) if number.isdigit() else 0
 
 
 class Jars(_OfSite):

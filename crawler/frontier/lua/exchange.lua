@@ -66,6 +66,10 @@ if last and string.sub(last, 1, #mark) == mark then
   return with_payloads(packed, cmsgpack.unpack(packed)[4])
 end
 
+-- The last number is not the one before: the server lost its latest writes (power cut, failover) and stands where it
+-- stood before.  What it told this worker since then never was: see roll_back in leases.lua.
+local rolled_back = msg.seq > 1 and string.match(last or '', '^%d+') ~= tostring(msg.seq - 1)
+
 local meta = {}
 local META = {'run', 'state', 'name', 'start', 'start_owner', 'start_until', 'paused', 'full', 'hold', 'seen', 'last_work',
   'pruned', 'ids', 'given_up'}
@@ -90,6 +94,8 @@ end
 --#include pins
 
 --#include leases
+
+if rolled_back then roll_back() end
 
 --#include admit
 

@@ -85,6 +85,18 @@ end
 -- Splits ids into those that this worker owns, with the owners as they are stored, and those it lost.
 local lost = {}
 local own_mark = worker .. '\n'
+
+-- Every lease of this worker goes back, and it forgets what it holds ('*'): something that a request of its produced may be
+-- gone, so none of them may be acknowledged.  They are fetched again, and nothing is lost.
+local function roll_back()
+  local all, ids, values = redis.call('HGETALL', owners_key), {}, {}
+  for i = 1, #all, 2 do
+    if string.sub(all[i + 1], 1, #own_mark) == own_mark then ids[#ids + 1], values[#values + 1] = all[i], all[i + 1] end
+  end
+  if #ids > 0 then requeue(ids, values) end
+  lost[#lost + 1] = '*'
+end
+
 local function owned(ids)
   local mine, values, place = {}, {}, {}
   if #ids == 0 then return mine, values, place end
