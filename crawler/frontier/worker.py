@@ -276,6 +276,10 @@ class Worker:
     def _roll_back(self, shard: bytes, reply: Reply) -> None:
         """The server lost its latest writes: what this worker holds there (ids that begin with `shard`) is void."""
         lost = self.ledger.lose(lease_id for lease_id in self.ledger.ids() if lease_id.startswith(shard))
+        if not self._policy.together:  # what was produced by a request of another shard may be gone as well
+            lost += len(self.ledger)
+            self.inbox.clear()
+            self.ledger.give_everything()
         self._stats.inc_value("frontier/lease_lost", lost)
         told = self.start_span is not NOTHING and reply.start not in _START_OVER
         if self.start_wish in ("hold", "done") or told:  # start requests may be among what is gone
