@@ -18,7 +18,7 @@ from crawler.nodes import node_of
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from crawler.commands.frontier import Frontier
+    from crawler.commands.place import Frontier
     from crawler.frontier.explain import Explanation
 
 

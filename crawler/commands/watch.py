@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -29,20 +29,23 @@ def watch(
     """Shows the frontier every `every` seconds until its run is finished; KeyboardInterrupt is the caller's."""
     console = console or Console()
     done: deque[tuple[float, int]] = deque(maxlen=_SPAN)
+    finished: defaultdict[str, deque[tuple[float, int]]] = defaultdict(lambda: deque(maxlen=_SPAN))
     with Live(console=console, auto_refresh=False, transient=False) as live:
         while True:
             facts = control.status()
             done.append((time.monotonic(), facts["done"]))
+            for row in control.workers():
+                finished[row.name].append((time.monotonic(), row.finished))
             line = _headline(name, facts, _rate(done))
             if console.is_terminal:
-                live.update(_page(line, control, dead), refresh=True)
+                live.update(_page(line, control, dead, finished), refresh=True)
             else:
                 console.print(line)
             if facts["state"] in ("finished", "none"):
                 break
             pause(every)
     if not console.is_terminal:
-        console.print(_page(line, control, dead))
+        console.print(_page(line, control, dead, finished))
 
 
 def _rate(done: deque[tuple[float, int]]) -> float:
@@ -60,10 +63,15 @@ def _headline(name: str, facts: dict[str, Any], rate: float) -> Text:
     )
 
 
-def _page(line: RenderableType, control: Control, dead: DeadLetters) -> Group:
-    workers = _table("worker", "state", "heard of", "holds")
+def _page(
+    line: RenderableType, control: Control, dead: DeadLetters, finished: Mapping[str, deque[tuple[float, int]]]
+) -> Group:
+    workers = _table("worker", "state", "heard of", "holds", "requests/s", "done", "failed")
     for row in sorted(control.workers(), key=lambda row: row.age)[:_ROWS]:
-        workers.add_row(row.name, "live" if row.live else "[red]dead[/]", f"{row.age:.1f} s ago", str(row.held))
+        rate = f"{_rate(finished[row.name]):.1f}" if row.live else ""
+        state = "live" if row.live else "[red]dead[/]"
+        counts = (str(row.held), rate, str(row.finished), str(row.failed))
+        workers.add_row(row.name, state, f"{row.age:.1f} s ago", *counts)
     hosts = _table("host", "queued", "leased (with a delay)", "due in")
     for host in control.hosts(_ROWS):
         due = "busy" if host.due_in is None else f"{host.due_in:.1f} s"

@@ -8,19 +8,17 @@ from scrapy import Spider, signals
 from scrapy_redis.spiders import RedisMixin
 
 from crawler import config, connection
+from crawler.frontier.seedkey import SeedKey
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-_DEFAULT_KEY = "%(name)s:start_urls"
-
 
 def feed_key(spider: Spider, settings: BaseSettings) -> tuple[str, bool]:
     """The spider's seed key, and whether it is a fed spider (waits for seeds instead of ending)."""
-    own = getattr(spider, "redis_key", None)
-    key = own or config.text(settings, "REDIS_START_URLS_KEY", _DEFAULT_KEY)
-    return key % {"name": spider.name}, isinstance(spider, RedisMixin) or bool(own)
+    fed = isinstance(spider, RedisMixin) or bool(getattr(spider, "redis_key", None))
+    return SeedKey.name_in(settings, spider), fed
 
 
 def idle_seconds(spider: Spider, settings: BaseSettings) -> float:

@@ -36,14 +36,18 @@ class SeedKey(NamedTuple):
         """The key of a spider: its ``redis_key``, else ``REDIS_START_URLS_KEY``; ``custom_settings`` count."""
         settings = settings.copy()
         spider_class.update_settings(settings)
-        own = getattr(spider_class, "redis_key", None)
+        return cls(cls.name_in(settings, spider_class), cls.kind_in(settings))
+
+    @staticmethod
+    def name_in(settings: BaseSettings, spider: Spider | type[Spider]) -> str:
+        """The name that a spider and its settings say. Raises ConfigError for an unusable pattern."""
+        own = getattr(spider, "redis_key", None)
         template = own or config.text(settings, "REDIS_START_URLS_KEY", _DEFAULT)
         try:
-            name = template % {"name": spider_class.name}
+            return str(template % {"name": spider.name})
         except (KeyError, ValueError, TypeError):
             setting = "redis_key" if own else "REDIS_START_URLS_KEY"
             raise ConfigError(setting, template, "may hold %(name)s and no other % sign") from None
-        return cls(name, cls.kind_in(settings))
 
     @staticmethod
     def kind_in(settings: BaseSettings) -> str:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from itemadapter import ItemAdapter
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
@@ -117,7 +118,7 @@ class FaultyPipeline:
     """Refuses some pages by an error."""
 
     def process_item(self, item: Any) -> Any:
-        if page_number(item["title"]) % 19 == 4:
+        if page_number(ItemAdapter(item)["title"]) % 19 == 4:
             raise ValueError("a pipeline that raises")
         return item
 

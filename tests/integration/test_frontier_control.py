@@ -125,7 +125,8 @@ def test_watch_shows_rates_until_the_run_ends(worker: FakeWorker, redis: redis_p
         step = next(steps)
         leases = worker.send(want=5).leases
         reasons = ["callback: KeyError" if step else ""] * len(leases)
-        worker.send(acks=[(lease.id, 0, reason, "", b"") for lease, reason in zip(leases, reasons, strict=True)])
+        acks = [(lease.id, 0, reason, "", b"") for lease, reason in zip(leases, reasons, strict=True)]
+        worker.send(acks=acks, finished=5000 * (step + 1), failed=17)
         if step == 2:
             redis.hset(BASE + ":meta", "state", "finished")
 
@@ -136,10 +137,13 @@ def test_watch_shows_rates_until_the_run_ends(worker: FakeWorker, redis: redis_p
     assert "requests/s" in text
     assert "callback: KeyError" in text
     assert "finished" in text
+    line = next(line for line in text.splitlines() if line.startswith("w1")).split()
+    assert float(line[-3]) > 1000, "requests/s of the worker"
+    assert line[-2:] == ["15000", "17"]
 
 
 def test_workers_tell_the_dead(frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis) -> None:
-    worker.send(held=3)
+    worker.send(held=3, finished=70, failed=2)
     FakeWorker(worker.client, "w2").send()
     beat = redis.hget(BASE + ":workers", "w2")
     assert isinstance(beat, bytes)
@@ -148,6 +152,7 @@ def test_workers_tell_the_dead(frontier: Frontier, worker: FakeWorker, redis: re
     rows = frontier("workers", "plain", "--json").rows
     assert [(row["name"], row["live"], row["held"]) for row in rows] == [("w1", True, 3), ("w2", False, 0)]
     assert rows[0]["info"] == "test"
+    assert (rows[0]["finished"], rows[0]["failed"]) == (70, 2)
     assert "dead" in frontier("workers", "plain").out
 
 
@@ -232,6 +237,26 @@ def test_requeue_puts_requests_and_seeds_back(
     assert urls == ["https://a.example/1", "https://a.example/2"]  # the first has the higher priority
     dead_worker.send(acks=[(lease.id, 0, "", "", b"") for lease in leases])
     assert redis.hlen(BASE + ":requests") == 0
+
+
+def test_requeue_after_the_end_says_what_to_do(
+    frontier: Frontier, dead_worker: FakeWorker, redis: redis_py.Redis
+) -> None:
+    redis.hset(BASE + ":meta", mapping={"state": "finished", "name": "may"})
+    text = frontier("requeue", "plain").out
+    assert "run may is finished: they wait for the next one, which `scrapy crawl plain` begins" in text
+    assert "FRONTIER_RUN" in text
+
+
+def test_status_tells_what_traps_took_and_who_is_given_up(
+    frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis
+) -> None:
+    worker.send(dropped={"calendar": 3, "depth": 1})
+    redis.hset(BASE + ":meta", mapping={"hosts_given_up": 2, "dead_fallen": 9})
+    text = frontier("status", "plain").out
+    assert "dropped   3 calendar, 1 depth" in text
+    assert "2 given up" in text
+    assert "9 older ones fell out" in text
 
 
 def test_drop_needs_a_yes(frontier: Frontier, dead_worker: FakeWorker) -> None:
