@@ -1,4 +1,4 @@
-"""What the spiders give: plain dataclasses. A dict works as well.
+"""YOURS: what the spiders give: plain dataclasses. A dict works as well.
 
 A field named ``fingerprint`` is filled in for every item that a page gave (see ``crawler/itemkeys.py``): a page that
 had to be fetched again after a crash gives items with the same keys.

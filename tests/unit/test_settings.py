@@ -144,6 +144,20 @@ def load(monkeypatch: pytest.MonkeyPatch, **environ: str) -> dict[str, Any]:
     return {name: value for name, value in runpy.run_path(SETTINGS).items() if name.isupper() and name[0] != "_"}
 
 
+COPY = (PROJECT / ".template").exists()  # there the page is its owner's, who may add and change
+
+
+@pytest.mark.skipif(not COPY, reason="for copies of the template")
+def test_a_copy_s_page_has_what_the_engine_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `make update` this names what the template's page got meanwhile: `make update` leaves yours alone."""
+    page = load(monkeypatch)
+    lacks = sorted({*WIRING, *DEPLOYMENT} - page.keys())
+    for name, value in WIRING.items():
+        lacks += [f"{name}[{key!r}]" for key in value if key not in page[name]] if isinstance(value, dict) else []
+    assert lacks == [], "add these to crawler/settings.py as the template's page has them (docs/template.md)"
+
+
+@pytest.mark.skipif(COPY, reason="the template's own page")
 def test_the_whole_page_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch) == {**WIRING, **{name: default for name, (default, _, _) in DEPLOYMENT.items()}}
 
