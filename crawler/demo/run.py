@@ -30,6 +30,7 @@ LEASE = 10  # seconds until a killed worker's requests go to the others
 LATENCY = 0.05  # seconds the site takes to answer: a crawl that waits for nothing shows nothing
 PATIENCE = 60.0  # seconds without any page until the demo gives up
 PREFIX = "demo"
+_SHARDS = os.environ.get("FRONTIER_SHARDS") or "1"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class _Demo:
         stack.callback(_end_server, folder)
         self.client = connection.sync_client(Settings({"REDIS_URL": url}))
         stack.callback(self.client.close)
-        self.keys = Keys(PREFIX, "site").frontier
+        self.keys = Keys(PREFIX, "site").spread(int(_SHARDS) if _SHARDS.isdecimal() else 1)
         self.items = folder / "items"
         # By name, so that the case of a host is one of the things to canonicalise.
         start = self.site.url.replace("127.0.0.1", "localhost")
@@ -130,9 +131,11 @@ class _Demo:
         status = self.site.status()
         try:
             with self.client.pipeline(transaction=False) as pipe:
-                pipe.hlen(f"{self.keys}:requests")
-                pipe.zcard(f"{self.keys}:leases")
-                known, leased = pipe.execute()
+                for keys in self.keys:
+                    pipe.hlen(f"{keys.frontier}:requests")
+                    pipe.zcard(f"{keys.frontier}:leases")
+                counts = pipe.execute()
+                known, leased = sum(counts[::2]), sum(counts[1::2])
         except redis.RedisError:  # a display may lack a figure
             known = leased = 0
         alive = self.fleet.alive
@@ -194,7 +197,7 @@ def _environment(url: str, items: Path) -> dict[str, str]:
         "REDIS_URL": url,
         "REDIS_KEY_PREFIX": PREFIX,
         "FRONTIER_RUN": "demo",
-        "FRONTIER_SHARDS": os.environ.get("FRONTIER_SHARDS", "1"),
+        "FRONTIER_SHARDS": _SHARDS,
         "FRONTIER_LEASE": str(LEASE),
         "FEED_DIR": str(items),
         "METRICS_ENABLED": "0",

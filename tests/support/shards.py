@@ -31,6 +31,7 @@ class Fleet:
     dice: random.Random
     shards: int = 3
     pages: int = 40
+    chain: bool = False  # each page has one link: all shards but one are empty, all the time
     losses: float = 0.0  # share of calls whose reply (or whose request) is lost
     constants: dict[str, Any] = field(default_factory=lambda: dict(CONSTANTS))
     seed_key: str = "spider:start_urls"
@@ -44,6 +45,9 @@ class Fleet:
         self.sha = self.client.script_load("#!lua\n" + SET_MEMORY + source("exchange"))
         self.names = [f"{self.dice.choice('abcdefgh')}{number}" for number in range(self.pages)]
         for number, name in enumerate(self.names):
+            if self.chain:
+                self.links[name] = self.names[number + 1 : number + 2]
+                continue
             self.links[name] = [self.names[i] for i in (2 * number + 1, 2 * number + 2) if i < self.pages]
             self.links[name] += self.dice.sample(self.names, 2)  # and somewhere else
         self.join()

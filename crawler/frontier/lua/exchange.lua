@@ -333,7 +333,7 @@ end
 -- finish: `decide` here (the only shard, or the home of a run), or what the home has decided: `yes`, `no`.
 -- quiet: -1 the only shard, else `ids` as they were when the worker found all shards empty together (frontier/quiet.py).
 if state == 'finished' and (pushed > 0 or #leases > 0 or msg.revive) then state = 'running' end
-local ends = msg.finish == 'yes' or (msg.finish == 'decide' and (msg.quiet == -1 or msg.quiet == ids) and over())
+local ends = msg.finish == 'yes' or (msg.finish == 'decide' and (msg.quiet == -1 or msg.quiet == ids and not rolled_back) and over())
 if state == 'running' and ends then
   state = 'finished'
   if msg.finish == 'decide' then
