@@ -80,14 +80,14 @@ def test_what_was_known_before_the_end_of_start_ends_nothing(redis: redis_py.Red
     """start() may have put requests on other shards since all were found empty; a seed that was taken, too."""
     home = Shard(redis)
     home.join()
-    before = home.say("a").ids
-    assert home.say("b", start="want").start == "yours"
-    assert home.say("b", start="done").start == "done"
+    before = home.say("a", quiet=NOT_QUIET).ids
+    assert home.say("b", quiet=NOT_QUIET, start="want").start == "yours"
+    assert home.say("b", quiet=NOT_QUIET, start="done").start == "done"
     after = home.say("a", quiet=before)
     assert after.state == "running"
     redis.rpush(home.seed_key, "seed")
-    [lease] = home.say("b", seeds=1).leases
-    home.say("b", acks=[(lease.id, 0, "", "", b"")])
+    [lease] = home.say("b", quiet=NOT_QUIET, seeds=1).leases
+    home.say("b", quiet=NOT_QUIET, acks=[(lease.id, 0, "", "", b"")])
     last = home.say("a", quiet=after.ids)
     assert last.state == "running"
     assert home.say("a", quiet=NOT_QUIET).state == "running"
