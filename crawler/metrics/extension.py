@@ -28,7 +28,6 @@ from crawler.errors import ConfigError, CrawlerError
 from crawler.frontier.fed import feed_key
 from crawler.frontier.policy import host_delays
 from crawler.frontier.scheduler import Scheduler, shared_scheduler
-from crawler.frontier.seedkey import SeedKey
 from crawler.keys import Keys, shards_of
 from crawler.metrics import frontier, stats
 from crawler.metrics.files import Discovery, Textfile
@@ -37,7 +36,6 @@ from crawler.metrics.instruments import Instruments
 from crawler.metrics.options import Options
 from crawler.metrics.sample import Sample, Sampler
 from crawler.metrics.server import Answer, Server
-from crawler.metrics.spread import SpreadSampler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -167,6 +165,7 @@ class MetricsExtension(Collector):
     def _make_sampler(self, spider: Spider) -> Sampler:
         settings = self.crawler.settings
         keys = Keys.from_settings(settings, spider.name)
+        shards = [(shard.frontier, shard.dedup) for shard in keys.spread(shards_of(settings))]
 
         def connect() -> redis.Redis:
             patience = {"socket_timeout": _SAMPLE_SECONDS, "socket_connect_timeout": _SAMPLE_SECONDS}
@@ -174,11 +173,7 @@ class MetricsExtension(Collector):
 
         delay, delays = host_delays(settings)
         seeds, _ = feed_key(spider, settings)
-        longest, cluster = max([delay, *delays.values()]), connection.is_cluster(settings)
-        if cluster or shards_of(settings) > 1:
-            seed_key = SeedKey(seeds, SeedKey.kind_in(settings))
-            return SpreadSampler(connect, keys.spread(shards_of(settings)), seed_key, longest, cluster)
-        return Sampler(connect, keys.frontier, keys.dedup, seeds, longest)
+        return Sampler(connect, shards, seeds, max([delay, *delays.values()]))
 
     def _make_files(self, spider: Spider) -> list[Textfile | Discovery]:
         files: list[Textfile | Discovery] = []

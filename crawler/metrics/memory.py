@@ -15,18 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bloom:
-    """A memory that may err. `room` is elements that fit before it grows, `size` is bytes (0: not known)."""
+    """A memory that may err. `room` is elements that fit before it grows, `size` is bytes (0: not known).
+
+    `fill` is the share of the room that is taken, `error` the share of new pages taken for seen.
+    """
 
     elements: int
     room: int
+    fill: float
     size: int
     error: float
     configured: float
-
-    @property
-    def fill(self) -> float:
-        """Share of the room that is taken."""
-        return self.elements / self.room if self.room else 0.0
 
 
 def bloom_of(parts: Iterable[Stored]) -> Bloom | None:
@@ -34,11 +33,29 @@ def bloom_of(parts: Iterable[Stored]) -> Bloom | None:
     blooms = [bloom for part in parts if (bloom := _bloom(part)) is not None]
     if not blooms:
         return None
+    elements, room = sum(bloom.elements for bloom in blooms), sum(bloom.room for bloom in blooms)
     return Bloom(
-        elements=sum(bloom.elements for bloom in blooms),
-        room=sum(bloom.room for bloom in blooms),
+        elements=elements,
+        room=room,
+        fill=elements / room if room else 0.0,
         size=sum(bloom.size for bloom in blooms),
         error=-math.expm1(sum(math.log1p(-bloom.error) for bloom in blooms)),
+        configured=max(bloom.configured for bloom in blooms),
+    )
+
+
+def over_shards(memories: Iterable[Bloom | None]) -> Bloom | None:
+    """The shards' memories as one: a page is in one of them, so errors do not add up; `fill` is the fullest one's."""
+    blooms = [bloom for bloom in memories if bloom is not None]
+    if not blooms:
+        return None
+    elements = sum(bloom.elements for bloom in blooms)
+    return Bloom(
+        elements=elements,
+        room=sum(bloom.room for bloom in blooms),
+        fill=max(bloom.fill for bloom in blooms),
+        size=sum(bloom.size for bloom in blooms),
+        error=sum(bloom.error * bloom.elements for bloom in blooms) / elements if elements else 0.0,
         configured=max(bloom.configured for bloom in blooms),
     )
 
@@ -54,7 +71,8 @@ def _bloom(part: Stored) -> Bloom | None:
     if part.kind != "compact" and elements:
         error = sizing.estimated_error(elements)
     size = sum(part.layers) * part.block_bytes
-    return Bloom(elements, sizing.total_capacity(layers), size, error, configured)
+    room = sizing.total_capacity(layers)
+    return Bloom(elements, room, elements / room, size, error, configured)
 
 
 def _compact_error(capacity: int, error: float, elements: int) -> float:

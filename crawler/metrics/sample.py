@@ -1,6 +1,7 @@
 """What only Redis knows (hosts, workers, seeds, the memory's fill): asked when somebody looks, in a thread of its own.
 
-One sample is a few round trips of some cheap commands each, whatever the size of the crawl.
+One sample is a few round trips of some cheap commands each, whatever the size of the crawl: on each server one for all
+shards that it has, and one per shard for its memory.
 """
 
 from __future__ import annotations
@@ -8,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 from redis.exceptions import RedisError, ResponseError
 
 from crawler.dedup.stored import Stored, read_stored
 from crawler.frontier.control import LIVE
-from crawler.metrics.memory import Bloom, bloom_of
+from crawler.metrics.memory import Bloom, bloom_of, over_shards
+from crawler.nodes import node_of
 
 if TYPE_CHECKING:
     import redis
@@ -29,8 +31,7 @@ FAR = 60.0
 """A host whose turn is further away than this (or than two ordinary delays) was told to wait, or fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(NamedTuple):
     """What the server tells of its memory, in bytes (`most` is 0 without a limit), and how many keys it gave up."""
 
     used: int
@@ -50,26 +51,43 @@ class Sample:
     server: Server | None = None
 
 
+class _Shard(NamedTuple):
+    """What was asked of one shard: sizes of its sets of hosts, and its first host (ms)."""
+
+    ready: int
+    due: int
+    first: list[tuple[bytes, float]]
+    busy: int
+    far: int
+
+    def oldest(self, now: int) -> float:
+        """Seconds that the first host waits beyond its time."""
+        return max(0.0, (now - self.first[0][1]) / 1000) if self.first else 0.0
+
+
 class Sampler:
-    """Takes samples through a client of its own, at most one per `every` seconds, however many look."""
+    """Takes samples through a client of its own, at most one per `every` seconds, however many look.
+
+    `shards` are the bases of each shard's keys, of its frontier and of its memory; the first one is the run's home.
+    """
 
     def __init__(
         self,
         connect: Callable[[], redis.Redis],
-        base: str,
-        dedup: str,
+        shards: Sequence[tuple[str, str]],
         seed_key: str,
         delay: float,
         every: float = 0.5,
     ) -> None:
-        self._connect, self._base, self._dedup, self._seed_key = connect, base, dedup, seed_key
+        self._connect, self._shards, self._seed_key = connect, list(shards), seed_key
+        self._home = self._shards[0][0]
         self._far = round(1000 * max(FAR, 2 * delay))
         self._every = every
         self._client: Any = None  # redis-py's types can't tell that replies are bytes
         self._busy = asyncio.Lock()
         self._taken = float("-inf")
         self._sample = Sample()
-        self._memory: tuple[list[Stored], Bloom | None] = ([], None)
+        self._memory: tuple[list[list[Stored]], Bloom | None] = ([], None)
 
     async def sample(self) -> Sample:
         """A fresh sample. Raises redis-py's errors and OSError."""
@@ -83,21 +101,21 @@ class Sampler:
         """A new sample. Blocks."""
         if self._client is None:
             self._client = self._connect()
-        now = self._now()
-        pipe = self._client.pipeline(transaction=False)
-        self._ask(pipe, now)
-        ready, due, first, busy, far, beats, info, *seeds = pipe.execute(raise_on_error=False)
-        for answer in (ready, due, first, busy, far, beats):
-            if isinstance(answer, ResponseError):
-                raise answer
-        return Sample(
-            oldest=max(0.0, (now - first[0][1]) / 1000) if first else 0.0,
-            hosts={"due": due, "waiting": ready - due, "busy": busy, "backing_off": far},
-            workers=_workers(beats, now),
-            seeds=max((count for count in seeds if isinstance(count, int)), default=0),
-            bloom=self._bloom(),
-            server=_server(info),
-        )
+        hosts = {"due": 0, "waiting": 0, "busy": 0, "backing_off": 0}
+        oldest, servers = 0.0, []
+        for node, bases in self._nodes().items():
+            now = _now(node)
+            shards, server = self._ask(node, bases, now)
+            servers.append(server)
+            for shard in shards:
+                oldest = max(oldest, shard.oldest(now))
+                for state, number in zip(
+                    hosts, (shard.due, shard.ready - shard.due, shard.busy, shard.far), strict=True
+                ):
+                    hosts[state] += number
+        home: Any = node_of(self._client, self._home)
+        workers = _workers(home.hgetall(f"{self._home}:workers"), _now(home))
+        return Sample(oldest, hosts, workers, self._seeds(home), self._bloom(), _fullest(servers))
 
     def close(self) -> None:
         """Drops the connection."""
@@ -106,27 +124,48 @@ class Sampler:
             with contextlib.suppress(RedisError, OSError):
                 client.close()
 
-    def _now(self) -> int:
-        seconds, micros = self._client.time()
-        return int(seconds) * 1000 + int(micros) // 1000
+    def _nodes(self) -> dict[Any, list[str]]:
+        """The servers, and the shards' frontiers that each has."""
+        nodes: dict[Any, list[str]] = {}
+        for base, _ in self._shards:
+            nodes.setdefault(node_of(self._client, base), []).append(base)
+        return nodes
 
-    def _ask(self, pipe: Any, now: int) -> None:
-        base = self._base
-        pipe.zcard(f"{base}:ready")
-        pipe.zcount(f"{base}:ready", "-inf", now)
-        pipe.zrange(f"{base}:ready", 0, 0, withscores=True)
-        pipe.hlen(f"{base}:inflight")
-        pipe.zcount(f"{base}:due", now + self._far, "+inf")
-        pipe.hgetall(f"{base}:workers")
+    def _ask(self, node: Any, bases: Sequence[str], now: int) -> tuple[list[_Shard], Server | None]:
+        pipe = node.pipeline(transaction=False)
+        for base in bases:
+            pipe.zcard(f"{base}:ready")
+            pipe.zcount(f"{base}:ready", "-inf", now)
+            pipe.zrange(f"{base}:ready", 0, 0, withscores=True)
+            pipe.hlen(f"{base}:inflight")
+            pipe.zcount(f"{base}:due", now + self._far, "+inf")
         pipe.info("memory", "stats")
-        for command in ("llen", "scard", "zcard"):  # whichever type the seed key has
+        *answers, info = pipe.execute(raise_on_error=False)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        size = len(_Shard._fields)
+        return [_Shard(*answers[at : at + size]) for at in range(0, len(answers), size)], _server(info)
+
+    def _seeds(self, home: Any) -> int:
+        """Seeds under their key, whichever type it has, and those that a cluster's home took over already."""
+        pipe = node_of(self._client, self._seed_key).pipeline(transaction=False)
+        for command in ("llen", "scard", "zcard"):
             getattr(pipe, command)(self._seed_key)
+        counts = pipe.execute(raise_on_error=False)
+        taken: int = home.llen(f"{self._home}:seeds")
+        return taken + max((count for count in counts if isinstance(count, int)), default=0)
 
     def _bloom(self) -> Bloom | None:
-        parts = read_stored(self._client, self._dedup)
+        parts = [read_stored(node_of(self._client, dedup), dedup) for _, dedup in self._shards]
         if parts != self._memory[0]:
-            self._memory = parts, bloom_of(parts)
+            self._memory = parts, over_shards(map(bloom_of, parts))
         return self._memory[1]
+
+
+def _now(node: Any) -> int:
+    seconds, micros = node.time()
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 def _server(info: Any) -> Server | None:
@@ -135,7 +174,16 @@ def _server(info: Any) -> Server | None:
     return Server(info["used_memory"], info["maxmemory"], info["evicted_keys"])
 
 
-def _workers(beats: dict[bytes, bytes], now: int) -> dict[str, int]:
+def _fullest(servers: Sequence[Server | None]) -> Server | None:
+    """The one that runs out first; all their evicted keys."""
+    known = [server for server in servers if server is not None]
+    if not known:
+        return None
+    first = max(known, key=lambda server: server.used / server.most if server.most else 0.0)
+    return first._replace(evicted=sum(server.evicted for server in known))
+
+
+def _workers(beats: Mapping[bytes, bytes], now: int) -> dict[str, int]:
     ages = [(now - msgpack.unpackb(beat, raw=True)[0]) / 1000 for beat in beats.values()]
     return {
         "live": sum(age < LIVE for age in ages),

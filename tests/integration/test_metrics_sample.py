@@ -20,7 +20,7 @@ BASE, DEDUP, SEEDS = "{crawler:site:0}:site", "{crawler:site:0}", "site:start_ur
 
 
 def sampler(client: redis_py.Redis, **more: float) -> Sampler:
-    return Sampler(lambda: client, BASE, DEDUP, SEEDS, more.pop("delay", 1.0), **more)
+    return Sampler(lambda: client, [(BASE, DEDUP)], SEEDS, more.pop("delay", 1.0), **more)
 
 
 def now_ms() -> int:
@@ -75,6 +75,24 @@ def test_a_host_with_a_long_delay_is_not_backing_off(redis: redis_py.Redis) -> N
     assert sampler(redis, delay=100.0).read().hosts["backing_off"] == 1
 
 
+def test_shards_are_added_up(redis: redis_py.Redis) -> None:
+    now, bases = now_ms(), [f"{{crawler:site:{shard}}}" for shard in range(3)]
+    redis.zadd(f"{bases[0]}:ready", {"soon": now + 5000})
+    redis.zadd(f"{bases[1]}:ready", {"due": now - 1000})
+    redis.zadd(f"{bases[2]}:ready", {"late": now - 90_000, "soon": now + 5000})
+    redis.zadd(f"{bases[2]}:due", {"far": now + 300_000})
+    redis.hset(f"{bases[1]}:inflight", "busy", 1)
+    for base in bases:  # a worker speaks to every shard
+        redis.hset(f"{base}:workers", "w", msgpack.packb([now, False, "info", 3]))
+    redis.rpush(f"{bases[0]}:seeds", "taken over")
+    redis.rpush(SEEDS, "a", "b")
+    found = Sampler(lambda: redis, [(base, base) for base in bases], SEEDS, 1.0).read()
+    assert found.hosts == {"due": 2, "waiting": 2, "busy": 1, "backing_off": 1}
+    assert found.oldest == pytest.approx(90, abs=2)
+    assert found.workers == {"live": 1, "lost": 0}
+    assert found.seeds == 3
+
+
 def test_workers_by_their_last_word(redis: redis_py.Redis) -> None:
     ages = {"here": 0, "just": 8, "silent": 30, "killed": FORGOTTEN - 30, "long gone": FORGOTTEN + 30}
     for name, age in ages.items():
@@ -104,7 +122,7 @@ def test_the_memory_as_the_dupefilter_fills_it(redis: redis_py.Redis, redis_url:
     finally:
         dupefilter.close()
     assert sum(seen) == 9
-    bloom = Sampler(lambda: redis, BASE, dupefilter.base, SEEDS, 1.0).read().bloom
+    bloom = Sampler(lambda: redis, [(BASE, dupefilter.base)], SEEDS, 1.0).read().bloom
     assert bloom is not None
     assert (bloom.elements, bloom.room, bloom.fill, bloom.configured) == (90, 100, 0.9, 1e-4)
     assert 0 < bloom.error < 1e-4
@@ -118,7 +136,7 @@ def test_many_scrapers_are_one_read(redis: redis_py.Redis) -> None:
         return redis
 
     async def go() -> list[Sample]:
-        sampler = Sampler(connect, BASE, DEDUP, SEEDS, 1.0, every=60)
+        sampler = Sampler(connect, [(BASE, DEDUP)], SEEDS, 1.0, every=60)
         first = await asyncio.gather(*(sampler.sample() for _ in range(10)))
         redis.rpush(SEEDS, "new")
         return [*first, await sampler.sample()]
@@ -135,7 +153,7 @@ def test_a_key_of_another_type_is_an_error_and_no_figure(redis: redis_py.Redis) 
 
 def test_a_frozen_server_does_not_hold_up_the_loop() -> None:
     async def turns_while_frozen(server: RedisServer) -> int:
-        sampler = Sampler(lambda: server.client(socket_timeout=0.5), BASE, DEDUP, SEEDS, 1.0, every=0)
+        sampler = Sampler(lambda: server.client(socket_timeout=0.5), [(BASE, DEDUP)], SEEDS, 1.0, every=0)
         await sampler.sample()
         server.freeze()
         task, turns = asyncio.create_task(sampler.sample()), 0

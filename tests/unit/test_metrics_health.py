@@ -7,7 +7,7 @@ import pytest
 from crawler.dedup.sizing import CompactSizing, Sizing
 from crawler.dedup.stored import Stored
 from crawler.metrics.health import SILENT, Health
-from crawler.metrics.memory import bloom_of
+from crawler.metrics.memory import bloom_of, over_shards
 
 
 def test_silence_is_not_healthy_and_one_exchange_heals() -> None:
@@ -70,6 +70,16 @@ def test_generations_of_a_window_count_together() -> None:
     assert found is not None
     assert (found.elements, found.room) == (1200, 2000)
     assert found.error == pytest.approx(Sizing(1000, 1e-3).estimated_error(900), rel=0.2)
+
+
+def test_shards_count_together_and_the_fullest_one_counts() -> None:
+    full, empty = bloom_of([bitmap(900)]), bloom_of([bitmap(100)])
+    assert full is not None
+    found = over_shards([full, None, empty])
+    assert found is not None
+    assert (found.elements, found.room, found.fill) == (1000, 2000, 0.9)
+    assert 0.9 * full.error <= found.error < full.error, "most pages are in the full one"
+    assert over_shards([None, None]) is None
 
 
 def test_an_exact_memory_has_no_fill() -> None:
