@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.settings import Settings
 
+from crawler.connection import sync_client
+from crawler.keys import Keys
+from crawler.metrics.sample import Sampler
 from tests.e2e.crew import CONCURRENCY, Crew
 from tests.e2e.test_seeds import FAST, MODULES
 from tests.site import Site
@@ -53,6 +57,13 @@ def test_a_crawl_on_a_real_cluster(cluster: RedisCluster, site: Callable[..., Si
             key.decode().split(":")[2].rstrip("}") for key in client.keys("{crawler:site:*", target_nodes="primaries")
         }
     assert used == {"0", "1", "2", "3", "4"}
+    shards = [(keys.frontier, keys.dedup) for keys in Keys("crawler", "site").spread(5)]
+    sampler = Sampler(lambda: sync_client(Settings(cluster.env)), shards, "site:start_urls", 1.0)
+    sample = sampler.read()
+    sampler.close()
+    assert sample.bloom is not None
+    assert sample.bloom.elements >= 80
+    assert sample.server is not None
     other = run_scrapy(["crawl", "site", "-a", f"start={books.start}"], {**crew.env, "FRONTIER_SHARDS": "16"})
     assert other.returncode != 0
     assert "FRONTIER_SHARDS=16" in other.stderr
