@@ -19,9 +19,8 @@ from crawler.dedup import BloomDupeFilter
 from crawler.frontier import payload
 from crawler.frontier.message import ADD, FILTER
 from crawler.frontier.script import source
-from crawler.frontier.seedkey import SeedKey
 from crawler.keys import Keys, shard_of
-from crawler.metrics.spread import SpreadSampler
+from crawler.metrics.sample import Sampler
 from tests.integration import frontier_spiders
 from tests.support.shard import CONSTANTS, Shard
 
@@ -122,7 +121,8 @@ def test_memories_of_all_shards_go_to_files_and_come_back(
 
 def test_metrics_are_those_of_all_shards(shards: list[Shard], redis: redis_py.Redis) -> None:
     redis.rpush("plain:start_urls", "https://host.example/")
-    sample = SpreadSampler(lambda: redis, KEYS, SeedKey("plain:start_urls", "list"), 0.0, False).read()
+    bases = [(keys.frontier, keys.dedup) for keys in KEYS]
+    sample = Sampler(lambda: redis, bases, "plain:start_urls", 0.0).read()
     assert (sample.hosts["due"], sample.workers["live"], sample.seeds) == (6, 1, 1)
     assert sample.bloom is not None
     assert sample.bloom.elements == 9
