@@ -147,4 +147,6 @@ METRICS_SD_FILE = _env.text("METRICS_SD_FILE")  # this worker's address, for Pro
 LOG_LEVEL = _env.choice("LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
+# The cookies middleware would ask the internet for the list of public suffixes, and hold up everything meanwhile.
+os.environ.setdefault("TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS", "")  # nothing: the list that its package brings
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"

@@ -51,11 +51,12 @@ def _www(origin: Origin) -> Origin:
 
 
 def _mobile(origin: Origin) -> Origin:
-    """``m.site``, ``mobile.site`` and ``en.m.site`` are ``site`` and ``en.site``."""
+    """``m.site``, ``mobile.site`` and ``en.m.site`` are ``site`` and ``en.site``; so is ``m.m.site``."""
     first, _, rest = origin.host.partition(".")
     if rest.startswith("m.") and "." in rest[2:]:
-        return origin._replace(host=f"{first}.{rest[2:]}")
-    return _without_label("mobile", _without_label("m", origin))
+        return _mobile(origin._replace(host=f"{first}.{rest[2:]}"))
+    folded = _without_label("mobile", _without_label("m", origin))
+    return folded if folded == origin else _mobile(folded)
 
 
 def _amp_origin(origin: Origin) -> Origin:
@@ -69,7 +70,7 @@ _ASP_SESSION = re.compile(r"/\((?:[A-Z]\([0-9a-z]{24,}\))+\)(?=/)", re.IGNORECAS
 _INDEX = re.compile(
     r"/(?:index|default)\.(?:html?|xhtml|shtml?|php[3-8]?|phtml|aspx?|jspx?|cfml?|cgi|pl|do)$", re.IGNORECASE
 )
-_AMP_HTML = re.compile(r"(?<=[^/.])\.amp(\.html?)?$")  # never down to a dot segment
+_AMP_HTML = re.compile(r"(?<=[^.])\.amp(\.html?)?$")  # never down to a dot segment
 _AMP_FOLDER = re.compile(r"(?<=.)/amp/?$")
 
 
@@ -90,7 +91,10 @@ def _case(path: str) -> str:
 
 
 def _amp_path(path: str) -> str:
-    return _AMP_FOLDER.sub("", _AMP_HTML.sub(lambda found: found[1] or "", path))
+    folder, slash, name = path.rpartition("/")
+    if ";" not in name:  # the end of a path parameter's value says nothing
+        name = _AMP_HTML.sub(lambda found: found[1] or "", name)
+    return _AMP_FOLDER.sub("", folder + slash + name)
 
 
 def _index(path: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from crawler.commands.spider import find_spider, one_line
+from crawler.commands.spider import find_spider, one_line, one_line_flags
 from crawler.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The flags."""
         super().add_options(parser)
+        one_line_flags(parser)
         how = parser.add_mutually_exclusive_group()
         how.add_argument("--explain", action="store_true", help="print every step and the rule that made it")
         how.add_argument("--json", action="store_true", help="print one JSON object per line")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.commands import ScrapyCommand
 
 from crawler.commands import figures
-from crawler.commands.spider import find_spider, make_fingerprinter, one_line
+from crawler.commands.spider import find_spider, make_fingerprinter, one_line, one_line_flags
 from crawler.errors import ConfigError, StoredDataError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The flags of all actions."""
         super().add_options(parser)
+        one_line_flags(parser)
         parser.add_argument("--json", action="store_true", help="JSON instead of text")
         parser.add_argument("--capacity", metavar="N", help="plan: pages, such as 100M (default: BLOOM_CAPACITY)")
         parser.add_argument("--error-rate", metavar="P", help="plan: such as 1e-6 (default: BLOOM_ERROR_RATE)")

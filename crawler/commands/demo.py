@@ -10,6 +10,7 @@ from typing import NoReturn
 from rich.console import Console
 from scrapy.commands import ScrapyCommand
 
+from crawler.commands.spider import one_line_flags
 from crawler.errors import ConfigError, CrawlerError
 
 
@@ -30,6 +31,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The flags. Numbers are checked in run(), where a bad one is one line."""
         super().add_options(parser)
+        one_line_flags(parser)
         parser.add_argument("--workers", default="3", metavar="N", help="worker processes (default: 3)")
         parser.add_argument("--pages", default="1000", metavar="N", help="pages of the website (default: 1000)")
         parser.add_argument("--kill", action="store_true", help="kill -9 one worker half-way and start another")

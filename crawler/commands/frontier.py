@@ -11,7 +11,7 @@ from scrapy.commands import ScrapyCommand
 from crawler.commands import looks, steering
 from crawler.commands.explain import explain
 from crawler.commands.place import Frontier, limit
-from crawler.commands.spider import find_spider, one_line
+from crawler.commands.spider import find_spider, one_line, one_line_flags
 from crawler.errors import ConfigError
 
 
@@ -36,6 +36,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The flags; which action takes which is checked in run()."""
         super().add_options(parser)
+        one_line_flags(parser)
         parser.add_argument(
             "--json", action="store_true", default=None, help="one JSON object per line instead of text"
         )

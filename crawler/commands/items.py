@@ -10,7 +10,7 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 
 from crawler import config
-from crawler.commands.spider import one_line
+from crawler.commands.spider import one_line, one_line_flags
 from crawler.errors import ConfigError, CrawlerError
 
 USAGE = "scrapy items SPIDER [-o FILE] [--format jsonl|csv|parquet]"
@@ -40,6 +40,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The flags."""
         super().add_options(parser)
+        one_line_flags(parser)
         parser.add_argument("-o", "--output", metavar="FILE", default="", help="write to FILE when all is read")
         parser.add_argument(
             "--format", metavar="FORMAT", default="", help="jsonl, csv or parquet (default: FILE's end)"

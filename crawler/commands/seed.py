@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from crawler.commands.spider import find_spider, one_line, whole_number
+from crawler.commands.spider import find_spider, one_line, one_line_flags, whole_number
 from crawler.errors import ConfigError, ServerError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The flags. Numbers are checked in run(), where a bad one is one line."""
         super().add_options(parser)
+        one_line_flags(parser)
         parser.add_argument("--file", metavar="FILE", help="read seeds from FILE, one per line; - is standard input")
         parser.add_argument("--priority", metavar="N", help="priority of the seeds that have none (default: 0)")
         parser.add_argument(

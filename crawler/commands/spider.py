@@ -7,7 +7,7 @@ import difflib
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import redis
 
@@ -16,6 +16,7 @@ from crawler.errors import ConfigError, CrawlerError
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.settings import BaseSettings, Settings
+    from scrapy.spiderloader import SpiderLoaderProtocol
 
 Run = Callable[[Any, list[str], argparse.Namespace], None]
 
@@ -40,13 +41,20 @@ def one_line(run: Run) -> Run:
     return wrapped
 
 
+def one_line_flags(parser: argparse.ArgumentParser) -> None:
+    """Errors of the parser's own (a flag without its value) are one line as well, and exit code 2."""
+
+    def error(message: str) -> NoReturn:
+        parser.exit(2, f"{' '.join(message.split())}\n")
+
+    parser.error = error  # type: ignore[method-assign]
+
+
 def find_spider(settings: BaseSettings, args: Sequence[str], usage: str) -> type[Spider]:
     """The class of the spider named by the only element of `args`."""
-    from scrapy.spiderloader import get_spider_loader
-
     if not args or args[0].startswith("-"):
         raise ConfigError("spider", args[0] if args else "(not given)", f"name one: {usage}")
-    loader = get_spider_loader(settings)
+    loader = _loader(settings)
     try:
         return loader.load(args[0])
     except KeyError:
@@ -54,6 +62,18 @@ def find_spider(settings: BaseSettings, args: Sequence[str], usage: str) -> type
         near = difflib.get_close_matches(args[0], known, 1)
         remedy = f"did you mean {near[0]}?" if near else f"this project has {', '.join(known) or 'no spiders'}"
         raise ConfigError("spider", args[0], f"no such spider; {remedy}") from None
+
+
+def _loader(settings: BaseSettings) -> SpiderLoaderProtocol:
+    from scrapy.spiderloader import get_spider_loader
+
+    modules = settings.getlist("SPIDER_MODULES")
+    try:
+        return get_spider_loader(settings)
+    except ModuleNotFoundError as error:
+        if not any(f"{module}.".startswith(f"{error.name}.") for module in modules):
+            raise  # an import in a spider of the user's, who needs the traceback
+        raise ConfigError("SPIDER_MODULES", ",".join(modules), f"there is no module {error.name}") from None
 
 
 def whole_number(name: str, value: object, *, low: int | None = 0) -> int:

@@ -118,6 +118,7 @@ COMMAND_LINES: list[tuple[list[str], str]] = [
     (["crawl", "tiny", "-s", "DUPEFILTER_CLASS=nope.X"], "DUPEFILTER_CLASS=nope.X: can't be imported"),
     (["crawl", "tiny", "-s", "FRONTIER=memory"], "FRONTIER=memory: -s comes too late for SCHEDULER"),
     (["crawl", "tiny", "--faster"], "option=--faster: there is no such option"),
+    (["canonical", "--rules"], "argument --rules: expected one argument"),
     (["seed"], "spider=(not given): name one"),
     (["seed", "tiny"], "seeds=0 URLs, --file not given: give URLs or --file FILE"),
     (["seed", "tiny", "--file", "/no/such/file"], "--file=/no/such/file: can't be read"),
@@ -143,6 +144,11 @@ def test_command_line(env: dict[str, str], args: list[str], text: str) -> None:
 @pytest.mark.parametrize(("args", "text"), MORE_COMMAND_LINES, ids=str)
 def test_more_command_lines(env: dict[str, str], args: list[str], text: str) -> None:
     test_command_line(env, args, text)
+
+
+def test_spider_modules_that_are_not_there(env: dict[str, str]) -> None:
+    line = only_line(run_scrapy(["crawl", "tiny", "-s", "SPIDER_MODULES=no.such"], env))
+    assert line == "SPIDER_MODULES=no.such: there is no module no"
 
 
 WITH_SERVER = [["seed", "tiny", "http://a.example/"], ["frontier", "status", "tiny"], ["dedup", "status", "tiny"]]

@@ -93,6 +93,7 @@ FOLDED_PATHS = st.lists(st.sampled_from(FOLDED_PARTS), max_size=10).map("".join)
 @example({"unmangle"}, set(), "", "", "..&a=1")
 @example({"pctu"}, set(), "", "", "x/%u002e%u002e/y")
 @example({"hostdot", "www", "mobile", "amp"}, set(), "www.m.www.amp", ".", "")
+@example({"amp"}, {"session"}, "", "", ";sid=9682993c8daa2c5497996114facdc805.amp")
 def test_options_are_idempotent_and_never_raise(
     fold: set[str], groups: set[str], labels: str, dots: str, rest: str
 ) -> None:

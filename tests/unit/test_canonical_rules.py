@@ -63,6 +63,8 @@ KEYS: list[tuple[dict[str, Any], str, str]] = [
     ({"fold": ["www"]}, "http://www2.a.example/", "http://www2.a.example/"),
     ({"fold": ["mobile"]}, "http://m.a.example/", "http://a.example/"),
     ({"fold": ["mobile"]}, "http://en.m.a.example/", "http://en.a.example/"),
+    ({"fold": ["mobile"]}, "http://m.m.a.example/", "http://a.example/"),
+    ({"fold": ["mobile"]}, "http://mobile.m.a.example/", "http://a.example/"),
     ({"fold": ["mobile"]}, "http://m.example/", "http://m.example/"),
     ({"fold": ["hostdot"]}, "http://a.example./", "http://a.example/"),
     ({"fold": ["slash"]}, "http://a.example/a/", "http://a.example/a"),

@@ -16,6 +16,7 @@ from scrapy.settings import default_settings
 
 from crawler.env import PROJECT, Env, read_env_file
 from crawler.errors import ConfigError
+from tests.support.project import clean_env
 
 SETTINGS = str(PROJECT / "crawler" / "settings.py")
 
@@ -275,3 +276,11 @@ def test_a_crawl_in_one_process_needs_no_redis(monkeypatch: pytest.MonkeyPatch) 
     page = load(monkeypatch, FRONTIER="memory")
     assert page["SCHEDULER"] == "scrapy.core.scheduler.Scheduler"
     assert page["DUPEFILTER_CLASS"] == "crawler.dedup.MemoryBloomDupeFilter"
+
+
+def test_public_suffixes_come_without_the_network() -> None:
+    program = (
+        "import crawler.settings; from scrapy.downloadermiddlewares import cookies; "
+        "assert cookies._split_domain.suffix_list_urls == (); assert cookies._is_public_domain('github.io')"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=PROJECT, env=clean_env(), check=True, timeout=60)
