@@ -10,7 +10,7 @@ ARGS    ?=
 MINUTES ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv runtime new update demo test test-all check check-deploy format fuzz audit coverage bench up down lock clean
+.PHONY: help venv runtime new update demo test test-all check check-deploy format fuzz audit coverage bench bench-check up down lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,8 +57,12 @@ audit: venv ## known holes of the locked packages, from the Python advisory data
 coverage: venv ## the default suite once more, with branch coverage of every process it starts (ARGS as for test)
 	@BIN=$(BIN) sh deploy/coverage.sh -n $(RUNNERS) $(ARGS)
 
-bench: venv ## the benchmarks (minutes)
-	@$(PYTEST) -m "" -s tests/benchmarks $(ARGS)
+bench: venv ## the benchmarks, figures to docs/benchmarks.md (an hour on a quiet machine; QUICK=1: minutes; ARGS="worker dedup": these)
+	@$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements-bench.txt || echo "without scrapy-redis-bloomfilter"
+	@$(if $(findstring .py,$(ARGS)),$(PYTEST) -m "" -s $(ARGS),$(BIN)/python -m tests.benchmarks $(if $(QUICK),--quick) $(ARGS))
+
+bench-check: venv ## did the frontier become dearer? counts and ratios only, two minutes, on a busy machine too
+	@$(BIN)/python -m tests.benchmarks.bench_check
 
 up: .env ## Redis and $WORKERS workers of $SPIDER in Docker (ARGS="--scale worker=4 --detach")
 	@docker compose version >/dev/null 2>&1 || { echo "make up needs Docker with its compose plugin; without Docker: make demo, or scrapy crawl" >&2; exit 1; }

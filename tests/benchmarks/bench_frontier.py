@@ -59,6 +59,7 @@ class Driver:
     kind: type[RedisDupeFilter] = BloomDupeFilter
     seq: int = 0
     made: int = 0
+    name: str = "w"
     last: list[int] = field(default_factory=list)  # by host, the highest number admitted
     rng: random.Random = field(default_factory=lambda: random.Random(3))
 
@@ -72,7 +73,7 @@ class Driver:
         dupefilter.prepare(self.client, self.keys.dedup)
         self.admission = dupefilter.admission(self.keys.dedup)
         self.constants = Policy.from_settings(settings).constants(dict(self.admission.config()), "bench", False, 0)
-        self.client.eval(source("join"), 1, self.keys.frontier, "w", "", "v=1", "0", "0")
+        self.client.eval(source("join"), 1, self.keys.frontier, self.name, "", "v=1", "0", "0")
         self.script = self.client.register_script("#!lua\n" + self.admission.lua + "\n" + source("exchange"))
 
     def request(self, number: int) -> Request:
@@ -89,7 +90,7 @@ class Driver:
     def say(self, **fields: Any) -> Reply:
         """One exchange."""
         self.seq += 1
-        message = Message("w", self.seq, "1", **fields)
+        message = Message(self.name, self.seq, "1", **fields)
         reply: Any = self.script(
             keys=[self.keys.frontier, self.keys.dedup, "bench:start_urls"], args=[message.pack(self.constants)]
         )

@@ -13,9 +13,11 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +52,34 @@ def far(port: int, milliseconds: float) -> Iterator[int]:
             process.kill()
 
 
-def job(mode: str, start: str, port: int) -> dict[str, Any]:
-    """One crawl by one worker."""
+def begin(mode: str, start: str, port: int, **environment: str) -> subprocess.Popen[str]:
+    """One worker in a process of its own."""
     env = os.environ | {"REDIS_URL": f"redis://127.0.0.1:{port}", "CRAWLER_ENV_FILE": "", "METRICS_PORT": "0"}
+    env |= {"BENCH_BORN": str(time.time())} | environment
     command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.worker_job", mode, start]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def figures_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a worker prints when it is done."""
+    output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-2000:]
+    figures: dict[str, Any] = json.loads(output.splitlines()[-1])
     return figures
+
+
+def crawl(mode: str, start: str, port: int, workers: int) -> dict[str, float]:
+    """One crawl by some workers together: pages over the time from the first page to the last."""
+    rows = [figures_of(process) for process in [begin(mode, start, port) for _ in range(workers)]]
+    came = sorted(moment for row in rows for moment in row["came"])
+    pages = len(came)
+    return {
+        "pages": pages,
+        "pages_per_second": rows[0]["pages_per_second"] if workers == 1 else (pages - 1) / (came[-1] - came[0]),
+        "cpu_ms_per_page": sum(row["cpu_ms_per_page"] * row["pages"] for row in rows) / pages,
+        "held_ms": max(row["held_ms"] for row in rows),
+        "first_request_ms": min(row["first_request_ms"] for row in rows),
+    }
 
 
 def reads(client: Any) -> int:
@@ -65,42 +87,56 @@ def reads(client: Any) -> int:
     return int(client.info("stats")["total_reads_processed"])
 
 
-def measure(pages: int, runs: int, delays: list[float], modes: list[str]) -> dict[tuple[str, float], dict[str, float]]:
-    """Medians by (mode, milliseconds to Redis), all modes in turn in each run."""
-    found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
+Key = tuple[str, float, int]  # mode, milliseconds to Redis, workers
+
+
+def measure(
+    pages: int, runs: int, delays: list[float], modes: list[str], workers: Sequence[int] = (1,)
+) -> dict[Key, dict[str, float]]:
+    """Medians, all modes in turn in each run; Scrapy alone knows no second worker."""
+    found: dict[Key, list[dict[str, float]]] = defaultdict(list)
     with RedisServer() as server, SiteProcess(plain_site(pages)) as site, server.client() as client:
-        for _ in range(runs):
-            for delay in delays:
-                with far(server.port, delay) as port:
-                    for mode in modes:
-                        client.flushall()
-                        client.config_resetstat()
-                        before = reads(client)
-                        figures = job(mode, site.start, port)
-                        stats: Any = client.info("commandstats")
-                        script = sum(row["usec"] for name, row in stats.items() if name.startswith("cmdstat_eval"))
-                        figures["calls_per_page"] = (reads(client) - before - 2) / figures["pages"]
-                        figures["script_us_per_page"] = script / figures["pages"]
-                        found[mode, delay].append(figures)
+        for _, delay, count, mode in product(range(runs), delays, workers, modes):
+            if mode == "memory" and (count > 1 or delay):
+                continue
+            with far(server.port, delay) as port:
+                client.flushall()
+                client.config_resetstat()
+                before = reads(client)
+                figures = crawl(mode, site.start, port, count)
+                stats: Any = client.info("commandstats")
+                script = sum(row["usec"] for name, row in stats.items() if name.startswith("cmdstat_eval"))
+                figures["calls_per_page"] = (reads(client) - before - 2) / figures["pages"]
+                figures["script_us_per_page"] = script / figures["pages"]
+                found[mode, delay, count].append(figures)
     return {
-        key: {name: statistics.median(row[name] for row in rows) for name in rows[0] if name != "mode"}
+        key: {name: round(statistics.median(row[name] for row in rows), 3) for name in rows[0]}
         for key, rows in found.items()
     }
 
 
-def table(medians: dict[tuple[str, float], dict[str, float]]) -> str:
-    """Markdown, one row per mode and delay, ratios to Scrapy alone."""
-    rows = ["| scheduler | ms to Redis | pages/s | × | CPU ms/page | × | round trips/page | script µs/page | held ms |"]
-    rows.append("|---|---|---|---|---|---|---|---|---|")
-    base = medians["memory", 0]
-    for (mode, delay), row in medians.items():
-        rows.append(
-            f"| {mode} | {delay:g} "
-            f"| {row['pages_per_second']:.0f} | {row['pages_per_second'] / base['pages_per_second']:.2f} "
-            f"| {row['cpu_ms_per_page']:.2f} | {row['cpu_ms_per_page'] / base['cpu_ms_per_page']:.2f} "
-            f"| {row['calls_per_page']:.3f} | {row['script_us_per_page']:.0f} | {row['held_ms']:.1f} |"
-        )
-    return "\n".join(rows)
+def rows_of(medians: dict[Key, dict[str, float]]) -> list[dict[str, Any]]:
+    """The same as rows for JSON."""
+    return [{"mode": mode, "ms": ms, "workers": workers, **row} for (mode, ms, workers), row in medians.items()]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown, one row per mode, delay and number of workers; ratios to Scrapy alone."""
+    lines = [
+        "| scheduler | ms to Redis | workers | pages/s | × | CPU ms/page | × | round trips/page | script µs/page "
+        "| held ms | first request ms |",
+        "|---" * 11 + "|",
+    ]
+    base = next(row for row in rows if row["mode"] == "memory")
+    lines.extend(
+        f"| {row['mode']} | {row['ms']:g} | {row['workers']} "
+        f"| {row['pages_per_second']:.0f} | {row['pages_per_second'] / base['pages_per_second']:.2f} "
+        f"| {row['cpu_ms_per_page']:.2f} | {row['cpu_ms_per_page'] / base['cpu_ms_per_page']:.2f} "
+        f"| {row['calls_per_page']:.3f} | {row['script_us_per_page']:.0f} | {row['held_ms']:.1f} "
+        f"| {row['first_request_ms']:.0f} |"
+        for row in rows
+    )
+    return "\n".join(lines)
 
 
 def available() -> list[str]:
@@ -110,8 +146,8 @@ def available() -> list[str]:
 
 def test_a_worker_costs_no_more_than_scrapy_alone() -> None:
     medians = measure(pages=600, runs=3, delays=[0, 3], modes=["memory", "ours"])
-    print("\n" + table(medians))
-    base, near, distant = medians["memory", 0], medians["ours", 0], medians["ours", 3]
+    print("\n" + table(rows_of(medians)))
+    base, near, distant = medians["memory", 0, 1], medians["ours", 0, 1], medians["ours", 3, 1]
     assert near["cpu_ms_per_page"] <= 1.1 * base["cpu_ms_per_page"]
     assert distant["pages_per_second"] >= 0.9 * near["pages_per_second"]
     assert near["calls_per_page"] <= 0.15
@@ -124,13 +160,14 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--delays", type=float, nargs="*", default=[0, 3])
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--modes", nargs="*", default=available())
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    medians = measure(options.pages, options.runs, options.delays, options.modes)
-    print(table(medians))
+    medians = measure(options.pages, options.runs, options.delays, options.modes, options.workers)
+    print(table(rows_of(medians)))
     if options.json:
-        options.json.write_text(json.dumps([{"mode": m, "ms": d, **row} for (m, d), row in medians.items()], indent=1))
+        options.json.write_text(json.dumps(rows_of(medians), indent=1))
 
 
 if __name__ == "__main__":

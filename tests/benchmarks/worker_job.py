@@ -2,11 +2,13 @@
 
     python -m tests.benchmarks.worker_job MODE START_URL      (REDIS_URL in the environment)
 
+In the environment, too: BENCH_CONCURRENT, BENCH_SECONDS (stop after so many), BENCH_BORN (when the process was made).
 MODE: memory (Scrapy alone), scrapy-redis, bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page).
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -42,7 +44,11 @@ COMMON = {  # the same work for all: no delay, no robots.txt, quiet logs
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "REDIS_URL": os.environ.get("REDIS_URL"),
+    "CLOSESPIDER_TIMEOUT": float(os.environ.get("BENCH_SECONDS", "0")),
 }
+
+
+_LOOK = 0.005  # seconds between two looks at the reactor
 
 
 class Bench(scrapy.Spider):
@@ -50,6 +56,20 @@ class Bench(scrapy.Spider):
 
     name = "bench"
     url = ""
+    asked: list[float]
+    came: list[float]
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Bench:
+        """Notes when requests reach the downloader and when pages come."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.asked = []
+        spider.came = []
+        crawler.signals.connect(
+            lambda: spider.asked.append(time.time()), scrapy.signals.request_reached_downloader, weak=False
+        )
+        crawler.signals.connect(lambda: spider.came.append(time.time()), scrapy.signals.response_received, weak=False)
+        return spider
 
     async def start(self) -> AsyncIterator[Any]:
         """The one page that leads to all others."""
@@ -83,6 +103,22 @@ def held(function: Callable[..., Any], worst: list[float]) -> Callable[..., Any]
     return timed
 
 
+class Lag:
+    """How late the reactor is, looked at every five milliseconds: moments and seconds of what is worth telling."""
+
+    def __init__(self) -> None:
+        self.late: list[tuple[float, float]] = []
+
+    async def watch(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(_LOOK)
+            lag = time.perf_counter() - began - _LOOK
+            if lag > 0.002:
+                self.late.append((time.time(), round(lag, 4)))
+
+
 def main(mode: str, url: str) -> None:
     """Crawls once and prints the figures."""
     worst = [0.0]
@@ -96,6 +132,11 @@ def main(mode: str, url: str) -> None:
         Reply.unpack = held(Reply.unpack, worst)  # type: ignore[method-assign]
     process = AsyncCrawlerProcess(settings | COMMON)
     crawler = process.create_crawler(Bench)
+    lag, watching = Lag(), []
+    crawler.signals.connect(
+        lambda: watching.append(asyncio.ensure_future(lag.watch())), scrapy.signals.spider_opened, weak=False
+    )
+    crawler.signals.connect(lambda: [task.cancel() for task in watching], scrapy.signals.spider_closed, weak=False)
     process.crawl(crawler, url=url)
     process.start()
     assert crawler.stats is not None
@@ -103,6 +144,7 @@ def main(mode: str, url: str) -> None:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     pages = stats["response_received_count"]
     seconds = (stats["finish_time"] - stats["start_time"]).total_seconds()
+    spider: Any = crawler.spider
     figures = {
         "mode": mode,
         "pages": pages,
@@ -110,6 +152,9 @@ def main(mode: str, url: str) -> None:
         "cpu_ms_per_page": round(1000 * (usage.ru_utime + usage.ru_stime) / pages, 3),
         "held_ms": round(1000 * worst[0], 2),
         "seconds": round(seconds, 3),
+        "first_request_ms": round(1000 * (spider.asked[0] - float(os.environ.get("BENCH_BORN", "0")))),
+        "came": [round(moment, 3) for moment in spider.came],
+        "late": lag.late,
     }
     print(json.dumps(figures))
 
