@@ -32,3 +32,26 @@ def test_the_pairs_that_are_merged() -> None:
     assert f"[{len(judged)} pairs]" in row
     assert f"| {ours[0]} of {len(same)} merged, {ours[1]} of {len(other)} wrongly |" in row
     assert f"| Scrapy's: {theirs[0]}, {theirs[1]} wrongly |" in row
+
+
+# What holds our column of each row of the comparison.
+HELD_BY = {
+    "a worker is killed": "e2e/test_crash.py::test_kill_of_one_of_three_loses_nothing",
+    "a reply of Redis is lost": "e2e/test_outage.py::test_lost_replies_lose_nothing",
+    "seen pages": "integration/test_dedup_bloom.py::test_the_real_error_stays_within_the_configured_one",
+    '"new" for one URL, many workers': "integration/test_dedup_processes.py::test_each_element_is_new_exactly_once",
+    "spellings of one URL": "unit/test_readme.py::test_the_pairs_that_are_merged",
+    "pace of a site": "e2e/test_workers.py::test_one_pace_for_a_site_whatever_the_number_of_workers",
+    "requests in Redis": "unit/test_payload.py::test_any_bytes_are_a_request_or_a_payload_error",
+    "one bad seed among ten": "e2e/test_seeds.py::test_one_malformed_seed_of_ten_costs_only_itself",
+    "metrics, alerts, dashboard": "unit/test_metrics_deploy.py::test_each_alert_is_explained_and_has_both_cases",
+}
+
+
+def test_each_row_of_the_comparison_is_held_by_a_test() -> None:
+    table = README.partition("## Next to others")[2].partition("## Measured")[0]
+    rows = [line.split("|")[1].strip().partition(" ([")[0] for line in table.splitlines() if line.startswith("| ")][1:]
+    assert rows == list(HELD_BY)
+    for place in HELD_BY.values():
+        path, name = place.split("::")
+        assert f"\ndef {name}(" in (Path(__file__).parents[1] / path).read_text(), place
