@@ -70,6 +70,7 @@ def test_a_copy_is_the_tracked_tree_with_an_identity(template: Path, copy: Path)
     assert (copy / ".env").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_without_git_ignored_files_stay_behind(template: Path, tmp_path: Path) -> None:
     (template / ".git").rename(tmp_path / "away")
     (template / "crawler" / "__pycache__").mkdir()
@@ -136,6 +137,7 @@ def test_an_update_merges_the_engine_and_leaves_your_rooms(template: Path, copy:
     assert (again.returncode, git(copy, "status", "--porcelain")) == (0, ""), again.stderr
 
 
+@pytest.mark.slow
 def test_both_changed_is_a_conflict_that_names_the_file(template: Path, copy: Path) -> None:
     for folder, text in ((copy, "mine"), (template, "theirs")):
         engine = folder / "crawler" / "engine.py"
@@ -147,6 +149,7 @@ def test_both_changed_is_a_conflict_that_names_the_file(template: Path, copy: Pa
     assert "<<<<<<<" in (copy / "crawler" / "engine.py").read_text()
 
 
+@pytest.mark.slow
 def test_a_clone_finds_its_version_in_the_history(template: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(template), str(clone))
