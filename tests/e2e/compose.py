@@ -55,13 +55,10 @@ def check_the_image_builds(stack: Stack, _: Path) -> None:
     stack.compose("build", timeout=900)
     image = f"{stack.project}-worker"
     print(f"    image: {int(stack.docker('image', 'inspect', '-f', '{{.Size}}', image)) / 1e6:.0f} MB", end=", ")
-    venv = "du -sm /venv /app | tr '\\n' ' '; for tool in gcc cc make g++; do ! command -v $tool || exit 1; done;"
-    print(
-        "MB of it in", stack.docker("run", "--rm", "--network", "none", "--entrypoint", "sh", image, "-c", venv).strip()
-    )
-    stack.docker(
-        "run", "--rm", "--network", "none", "--entrypoint", "sh", image, "-c", "! test -e /venv/bin/pip; ! touch /app/x"
-    )
+    inside = ("run", "--rm", "--network", "none", "--entrypoint", "sh", image, "-c")
+    print("MB of it in", " ".join(stack.docker(*inside, "du -sm /venv /app").split()))
+    stack.docker(*inside, "for tool in gcc cc make g++; do ! command -v $tool || exit 1; done")
+    stack.docker(*inside, "! test -e /venv/bin/pip; ! touch /app/x")
 
 
 def check_three_workers_crawl_to_the_end(stack: Stack, folder: Path) -> None:
