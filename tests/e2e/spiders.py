@@ -23,7 +23,7 @@ class _OfSite(Spider):
 
     def __init__(self, start: str, **arguments: str) -> None:
         super().__init__(**arguments)
-        self.first = start
+        self.first = start.split(",", maxsplit=1)[0]
 
     def parse(self, response: Response) -> Any:
         yield {"url": response.url, "title": response.css("title::text").get()}
@@ -43,14 +43,22 @@ class LongStart(_OfSite):
     """Knows all pages of the site, and takes 20 ms to think of each."""
 
     name = "long_start"
+    pause = 0.02
 
     async def start(self) -> AsyncIterator[Any]:
         self.logger.info("start() begins")
         truth = await self.crawler.engine.download_async(Request(f"{self.first}__truth__", callback=NO_CALLBACK))
         for page in json.loads(truth.body)["pages"]:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(self.pause)
             yield Request(page["url"])
         self.logger.info("start() ends")
+
+
+class AllPages(LongStart):
+    """The same without a pause."""
+
+    name = "all_pages"
+    pause = 0.0
 
 
 class IdleBatches(_OfSite):

@@ -43,6 +43,7 @@ class Application:
         self._links = {
             page: sum(ln.kind in ("page", "go") for ln in world.links(page)) for page in range(self.options.pages)
         }
+        self.delays: dict[int, float] = {}  # host → seconds before each answer of it
         self.reset()
 
     def reset(self) -> None:
@@ -62,7 +63,7 @@ class Application:
             return Response(404, b"unknown host")
         kind, page, response = self._content(host, request)
         self._book(Hit(time.time(), host, "head" if request.method == "HEAD" else kind, page, request.agent))
-        return response._replace(delay=response.delay + self.options.latency)
+        return response._replace(delay=response.delay + self.options.latency + self.delays.get(host, 0.0))
 
     def _content(self, host: int, request: Request) -> tuple[str, int, Response]:
         page = self.world.find(host, request.target)

@@ -25,7 +25,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local now_text = string.format('%.0f', now)   -- the server formats numbers more slowly than it takes texts
 
 local LIVE = 10000      -- a worker not heard of for this long counts as dead for the end of the run
-local GAP = 5000        -- no exchange from anybody for this long: an outage, not dead workers
+local GAP = math.min(5000, math.max(500, msg.lease / 2))   -- no exchange from anybody for this long: an outage, not dead workers
 local GRACE = math.min(15000, msg.lease)   -- after an outage workers get this long to renew their leases
 local FORGOTTEN = 3600000   -- a worker not heard of for this long is forgotten
 local PRUNE = 60000         -- how often that is looked after
