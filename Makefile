@@ -10,7 +10,7 @@ ARGS    ?=
 MINUTES ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv runtime new update demo test test-all check check-deploy format fuzz audit coverage bench bench-check soak up down lock clean
+.PHONY: help venv runtime new update demo test test-all check check-deploy format fuzz audit coverage bench bench-dedup bench-check soak up down lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ bench-check: venv ## did the frontier become dearer? counts and ratios only, two
 soak: MINUTES = 20
 soak: venv ## workers at full speed for MINUTES=20 on an endless local site: is memory flat, is nothing left over?
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
+
+bench-dedup: venv ## measure and draw docs/dedup.md anew (20 minutes; what needs a quiet machine: ARGS='-k "rate or time or longest"')
+	@BENCH_WRITE=1 $(PYTEST) -m "" -s tests/benchmarks/bench_dedup.py tests/integration/test_dedup_processes.py $(ARGS)
+	@$(BIN)/python -m tests.benchmarks.dedup_figures
 
 up: .env ## Redis and $WORKERS workers of $SPIDER in Docker (ARGS="--scale worker=4 --detach")
 	@docker compose version >/dev/null 2>&1 || { echo "make up needs Docker with its compose plugin; without Docker: make demo, or scrapy crawl" >&2; exit 1; }

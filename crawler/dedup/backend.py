@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import redis
@@ -12,11 +13,14 @@ from crawler.errors import ConfigError
 if TYPE_CHECKING:
     from crawler.dedup.kinds import Backend
 
+logger = logging.getLogger(__name__)
 
-def choose_backend(client: redis.Redis, base: str, wanted: str) -> Backend:
+
+def choose_backend(client: redis.Redis, base: str, wanted: str, *, native_fits: bool = True) -> Backend:
     """The backend for `base`. `wanted` is auto, bitmap or native; auto takes what is stored, else native if it can.
 
-    Raises ConfigError when the server lacks what is wanted, or what is stored needs.
+    `native_fits` says whether native reaches the error rate; if not, auto takes bitmap and logs it. Raises
+    ConfigError when the server lacks what is wanted, or what is stored needs.
     """
     if wanted == "bitmap":
         return "bitmap"
@@ -25,12 +29,20 @@ def choose_backend(client: redis.Redis, base: str, wanted: str) -> Backend:
         if "bitmap" in kinds:
             return "bitmap"
         if "native" not in kinds:
-            return "native" if _has_bloom(client, base) else "bitmap"
+            return _best(client, base, native_fits)
     if not _has_bloom(client, base):
         raise ConfigError(
             "BLOOM_BACKEND", wanted, "this server has no BF commands: use Redis 8, load a Bloom module, or set bitmap"
         )
     return "native"
+
+
+def _best(client: redis.Redis, base: str, native_fits: bool) -> Backend:
+    if not _has_bloom(client, base):
+        return "bitmap"
+    if not native_fits:
+        logger.info("The server's own Bloom filter cannot err as little as BLOOM_ERROR_RATE says: bitmaps are used")
+    return "native" if native_fits else "bitmap"
 
 
 def _has_bloom(client: redis.Redis, base: str) -> bool:

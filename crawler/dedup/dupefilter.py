@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import redis
 from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProtocol
@@ -23,6 +23,7 @@ from crawler.dedup.known import KnownSeen
 from crawler.dedup.log import DuplicateLog
 from crawler.errors import ConfigError
 from crawler.keys import Keys
+from crawler.nodes import node_of
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -48,6 +49,9 @@ class RedisDupeFilter:
     `base` the beginning of the keys' names for stand-alone use, `connect` makes a client for it.
     """
 
+    has_backends: ClassVar[bool] = False
+    """Whether there is a Bloom filter in it, which a server may have of its own."""
+
     def __init__(
         self,
         plan: Plan,
@@ -56,12 +60,13 @@ class RedisDupeFilter:
         connect: Callable[[], redis.Redis],
         fingerprinter: RequestFingerprinterProtocol,
         backend: str = "bitmap",
+        native_fits: bool = True,
         known: int = 0,
         log: DuplicateLog | None = None,
         stats: StatsCollector | None = None,
     ) -> None:
         self.base = base
-        self._plan, self._backend = plan, backend
+        self._plan, self._backend, self._native_fits = plan, backend, native_fits
         self._connect = connect
         self._fingerprinter = fingerprinter
         self._log = log or DuplicateLog()
@@ -119,6 +124,7 @@ class RedisDupeFilter:
             connect=connect,
             fingerprinter=fingerprinter,
             backend=options.backend(settings),
+            native_fits=options.native_fits(settings),
             known=options.memory_size(settings),
             log=DuplicateLog(stats, debug=config.flag(settings, "DUPEFILTER_DEBUG", False)),
             stats=stats,
@@ -127,9 +133,8 @@ class RedisDupeFilter:
     @classmethod
     def memory_at(cls, settings: BaseSettings, client: redis.Redis, base: str) -> memory.SeenMemory:
         """The memory under `base`, for commands: to look into it or to change it from outside a crawl."""
-        return memory.SeenMemory(
-            client, base, cls.plan(settings)(choose_backend(client, base, options.backend(settings)))
-        )
+        backend = cls._choose(client, base, options.backend(settings), options.native_fits(settings))
+        return memory.SeenMemory(client, base, cls.plan(settings)(backend))
 
     # For the project's scheduler --------------------------------------------------------------------------------------
 
@@ -151,8 +156,12 @@ class RedisDupeFilter:
         self._known.sync(None)
 
     def _resolve(self, client: redis.Redis, base: str) -> LuaAdmission:
-        self._admission = self._plan(choose_backend(client, base, self._backend))
+        self._admission = self._plan(self._choose(client, base, self._backend, self._native_fits))
         return self._admission
+
+    @classmethod
+    def _choose(cls, client: redis.Redis, base: str, wanted: str, native_fits: bool) -> Backend:
+        return choose_backend(client, base, wanted, native_fits=native_fits) if cls.has_backends else "bitmap"
 
     # For other schedulers ---------------------------------------------------------------------------------------------
 
@@ -199,7 +208,8 @@ class RedisDupeFilter:
         if self._memory is None:
             client = self._connect()
             try:
-                self._memory = memory.SeenMemory(client, self.base, self._resolve(client, self.base))
+                node = node_of(client, self.base)
+                self._memory = memory.SeenMemory(node, self.base, self._resolve(node, self.base))
             except BaseException:
                 client.close()
                 raise
@@ -230,6 +240,8 @@ def _own_key(settings: BaseSettings, spider: str) -> str:
 class BloomDupeFilter(RedisDupeFilter):
     """The default: a Bloom filter that grows."""
 
+    has_backends = True
+
     @classmethod
     def plan(cls, settings: BaseSettings) -> Plan:
         """From BLOOM_CAPACITY, BLOOM_ERROR_RATE, BLOOM_GROWTH and the window settings."""
@@ -250,12 +262,14 @@ class CompactDupeFilter(RedisDupeFilter):
 
     @classmethod
     def plan(cls, settings: BaseSettings) -> Plan:
-        """From BLOOM_CAPACITY, BLOOM_ERROR_RATE and the window settings."""
+        """From BLOOM_CAPACITY, BLOOM_ERROR_RATE, BLOOM_GROWTH and the window settings."""
         return lambda _: options.compact(settings)
 
 
 class LayeredDupeFilter(RedisDupeFilter):
     """An exact set of what was seen recently, which can forget, in front of a Bloom filter of everything older."""
+
+    has_backends = True
 
     @classmethod
     def plan(cls, settings: BaseSettings) -> Plan:

@@ -54,10 +54,10 @@ def exact() -> LuaAdmission:
     return LuaAdmission("exact", Module("exact"), list)
 
 
-def compact(sizing: CompactSizing) -> LuaAdmission:
-    """Many small sets of 32-bit integers."""
+def compact(sizing: CompactSizing, *, growth: bool = True) -> LuaAdmission:
+    """Many small sets of 32-bit integers; without `growth` they take `sizing.capacity` elements in all."""
     loads = _numbers(sizing.load(index) for index in range(MAX_LAYERS))
-    constants = f'local ERROR, CAPACITY, LOADS = "{sizing.error!r}", {sizing.capacity}, {loads}\n'
+    constants = f"{_limits(sizing, growth)}local LOADS = {loads}\n"
     return LuaAdmission("compact", Module("compact", constants), positions.encode_compact)
 
 
@@ -100,7 +100,7 @@ def _merged(shape: Shape) -> str:
     )
 
 
-def _limits(sizing: Sizing, growth: bool) -> str:
+def _limits(sizing: Sizing | CompactSizing, growth: bool) -> str:
     limit = 0 if growth else sizing.capacity
     return f'local ERROR, CAPACITY, LIMIT = "{sizing.error!r}", {sizing.capacity}, {limit}\n'
 

@@ -47,6 +47,11 @@ def backend(settings: BaseSettings) -> str:
     return config.choice(settings, "BLOOM_BACKEND", "auto", ("auto", "bitmap", "native"))
 
 
+def native_fits(settings: BaseSettings) -> bool:
+    """Whether the server's own filter can err as little as ``BLOOM_ERROR_RATE`` says."""
+    return error_rate(settings) >= _LEAST_NATIVE_ERROR
+
+
 def bloom(settings: BaseSettings, which: kinds.Backend) -> LuaAdmission:
     """The Bloom filter that the settings ask for, on a backend; with windows if they are asked for."""
     return windowed(settings, _bloom(settings, which))
@@ -60,7 +65,7 @@ def exact(settings: BaseSettings) -> LuaAdmission:
 def compact(settings: BaseSettings) -> LuaAdmission:
     """The compact memory."""
     error = error_rate(settings, _LEAST_COMPACT_ERROR) / _generations(settings)
-    return windowed(settings, kinds.compact(CompactSizing(capacity(settings), error)))
+    return windowed(settings, kinds.compact(CompactSizing(capacity(settings), error), growth=_growth(settings)))
 
 
 def layered(settings: BaseSettings, which: kinds.Backend) -> LuaAdmission:
@@ -92,9 +97,18 @@ def seconds(text: str, name: str) -> float:
 
 
 def _bloom(settings: BaseSettings, which: kinds.Backend) -> LuaAdmission:
-    least = _LEAST_NATIVE_ERROR if which == "native" else _LEAST_ERROR
-    sizing = Sizing(capacity(settings), error_rate(settings, least) / _generations(settings))
-    return kinds.bloom(which, sizing, growth=config.flag(settings, "BLOOM_GROWTH", True))
+    error = error_rate(settings)
+    if which == "native" and not native_fits(settings):
+        remedy = (
+            f"the server's own filter errs on {_LEAST_NATIVE_ERROR:g} at best: raise it, or set BLOOM_BACKEND=bitmap"
+        )
+        raise ConfigError("BLOOM_ERROR_RATE", settings.get("BLOOM_ERROR_RATE"), remedy)
+    sizing = Sizing(capacity(settings), error / _generations(settings))
+    return kinds.bloom(which, sizing, growth=_growth(settings))
+
+
+def _growth(settings: BaseSettings) -> bool:
+    return config.flag(settings, "BLOOM_GROWTH", True)
 
 
 def _generations(settings: BaseSettings) -> int:

@@ -2,7 +2,7 @@
 
 Run it as ``python -m tests.benchmarks.dedup_figures``.
 
-The measurements come from ``BENCH_WRITE=1 make bench ARGS=tests/benchmarks/bench_dedup.py``; sizes from the arithmetic.
+The measurements come from ``make bench-dedup``, which runs this at its end; sizes from the arithmetic.
 """
 
 from __future__ import annotations
@@ -65,6 +65,42 @@ def error_table(results: dict[str, Any]) -> str:
     return table(["capacity", "configured", "planned for the first layer", "measured", "measured / configured"], rows)
 
 
+def native_table(results: dict[str, Any]) -> str:
+    """Measured error of the server's own filter."""
+    rows = [
+        [row["server"], f"{row['capacity']:,}", f"{row['configured']:g}", f"{row['real']:.2g}", f"{row['grown']:.2g}"]
+        for name, row in results.items() if name.startswith("native error ")
+    ]  # fmt: skip
+    return table(["server", "capacity", "configured", "measured at capacity", "grown to four times that"], rows)
+
+
+def growth_table(results: dict[str, Any]) -> str:
+    """Measured error through growth."""
+    found = {name: section for name, section in results.items() if name.startswith("growth ")}
+    sizes = [row["elements"] for row in next(iter(found.values()))]
+    rows = [[name.split()[1], *(f"{row['real']:.2g}" for row in section)] for name, section in found.items()]
+    return table(["configured", *(f"{size:,}" for size in sizes)], rows)
+
+
+def processes_table(results: dict[str, Any]) -> str:
+    """Of how many elements exactly one process was told that they are new."""
+    servers: dict[str, list[str]] = {}
+    for name, row in results.items():
+        if name.startswith("processes "):
+            assert (row["told"], row["most"]) == (row["pages"], 1)
+            servers.setdefault(row["kind"], []).append(name.split()[2])
+    return table(["kind", "servers"], ([kind, ", ".join(names)] for kind, names in servers.items()))
+
+
+def exchange_table(results: dict[str, Any]) -> str:
+    """Measured server time that the memory adds to an exchange."""
+    rows = [
+        [row["way"], row["server"], f"{row['least_us']:.2f}", f"{row['median_us']:.2f}"]
+        for name, section in results.items() if name.startswith("exchange time ") for row in section
+    ]  # fmt: skip
+    return table(["memory", "server", "least, µs", "median, µs"], rows)
+
+
 def server_table(results: dict[str, Any]) -> str:
     """Measured server time of each way."""
     ways: dict[str, dict[str, str]] = {}
@@ -93,10 +129,13 @@ def pause_table(results: dict[str, Any]) -> str:
     """Measured pauses."""
     rows = [
         [row["server"], f"{row['longest_us'] / 1000:.1f}", f"{row['99th_us'] / 1000:.1f}",
-         f"{row['median_us'] / 1000:.2f}", f"{row['one_bitmap_us'] / 1000:.0f}"]
+         f"{row['median_us'] / 1000:.2f}", f"{row['loop_longest_us'] / row['loop_least_us']:.1f}",
+         f"{row['one_bitmap_us'] / 1000:.0f}"]
         for name, row in results.items() if name.startswith("pauses ")
     ]  # fmt: skip
-    return table(["server", "longest call, ms", "99 %, ms", "median, ms", "one bitmap of 512 MiB, ms"], rows)
+    head = ["server", "longest call, ms", "99 %, ms", "median, ms", "longest / shortest of an idle loop",
+            "one bitmap of 512 MiB, ms"]  # fmt: skip
+    return table(head, rows)
 
 
 def picture(results: dict[str, Any]) -> str:
@@ -146,7 +185,9 @@ def picture(results: dict[str, Any]) -> str:
 
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "sizes": sizing_table, "bytes": bytes_table, "errors": error_table, "server time": server_table,
+    "sizes": sizing_table, "bytes": bytes_table, "errors": error_table, "growth": growth_table,
+    "native errors": native_table, "processes": processes_table, "server time": server_table,
+    "exchange time": exchange_table,
     "rates": rate_table, "pauses": pause_table, "machine": lambda results: results["machine"],
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -27,8 +27,9 @@ from crawler.dedup import (
 )
 from crawler.dedup.admission import LuaAdmission
 from crawler.dedup.dupefilter import RedisDupeFilter
-from crawler.dedup.kinds import Backend
-from crawler.dedup.sizing import Sizing
+from crawler.dedup.memory import SeenMemory
+from crawler.dedup.sizing import CompactSizing, Sizing
+from crawler.errors import ConfigError, StoredDataError
 from crawler.frontier.message import ADD, FILTER, START, Message, Reply
 from crawler.frontier.script import source
 from crawler.keys import Keys
@@ -152,19 +153,42 @@ def test_within_one_exchange_the_first_of_equal_requests_is_new(exchanges: Excha
     assert exchanges(3, exchanges.entries(4, 5, 9)) == b"001", "what was not to be remembered is not"
 
 
-@pytest.mark.parametrize("backend", ["bitmap", "native"])
-@pytest.mark.parametrize("layered", [False, True])
-def test_from_where_the_memory_is_full_nothing_of_an_exchange_is_recorded(
-    request: pytest.FixtureRequest, backend: Backend, layered: bool
-) -> None:
-    url = request.getfixturevalue("module_url" if backend == "native" else "redis_url")
-    admission = kinds.bloom(backend, Sizing(10, 1e-6), growth=False)
+LIMITED: dict[str, Callable[[int], LuaAdmission]] = {
+    "bitmap": lambda most: kinds.bitmap(Sizing(most, 1e-6), growth=False),
+    "native": lambda most: kinds.native(Sizing(most, 1e-6), growth=False),
+    "compact": lambda most: kinds.compact(CompactSizing(most, 1e-6), growth=False),
+    "layered/bitmap": lambda most: kinds.layered(kinds.bitmap(Sizing(most, 1e-6), growth=False), 1000),
+    "layered/native": lambda most: kinds.layered(kinds.native(Sizing(most, 1e-6), growth=False), 1000),
+}
+Limited = tuple[redis_py.Redis, Callable[[int], LuaAdmission]]
+
+
+@pytest.fixture(params=LIMITED)
+def limited(request: pytest.FixtureRequest) -> Iterator[Limited]:
+    """A kind of memory with a limit, and an empty server for it."""
+    url = request.getfixturevalue("module_url" if "native" in request.param else "redis_url")
     with redis_py.Redis.from_url(url) as client:
-        exchanges = Exchanges(client, kinds.layered(admission, 1000) if layered else admission)
-        assert exchanges(1, exchanges.entries(*range(8))) == b"1" * 8
-        assert exchanges(2, exchanges.entries(0, 8, 9, 10, 0, 11)) == b"011222"
-        assert exchanges(3, exchanges.entries(0, 9)) == b"00"
-        assert exchanges.queued() == 10
+        client.flushall()
+        yield client, LIMITED[request.param]
+
+
+def test_from_where_the_memory_is_full_nothing_of_an_exchange_is_recorded(limited: Limited) -> None:
+    exchanges = Exchanges(limited[0], limited[1](10))
+    assert exchanges(1, exchanges.entries(*range(8))) == b"1" * 8
+    assert exchanges(2, exchanges.entries(0, 8, 9, 10, 0, 11)) == b"011222"
+    assert exchanges(3, exchanges.entries(0, 9)) == b"00"
+    assert exchanges.queued() == 10
+
+
+def test_a_raised_capacity_lets_a_full_memory_go_on(limited: Limited) -> None:
+    client, admission = limited
+    elements = [b"%d" % number for number in range(16)]
+    assert SeenMemory(client, "{b}", admission(10)).add(elements) == b"1" * 10 + b"F" * 6
+    raised = SeenMemory(client, "{b}", admission(14))
+    assert raised.add(elements) == b"0" * 10 + b"1" * 4 + b"F" * 2
+    assert raised.has(elements) == b"1" * 14 + b"0" * 2, "what was refused is not remembered"
+    with pytest.raises(StoredDataError, match=r"BLOOM_CAPACITY=9: .* with 10;"):
+        SeenMemory(client, "{b}", admission(9)).prepare()
 
 
 # Trouble --------------------------------------------------------------------------------------------------------------
@@ -230,18 +254,22 @@ def test_a_memory_that_is_full_is_said_once_and_loses_nothing(redis_url: str, ca
     made.close()
 
 
+def test_a_compact_memory_honours_the_limit_too(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    made = make(redis_url, CompactDupeFilter, BLOOM_CAPACITY=10, BLOOM_GROWTH=0)
+    assert not any(made.request_seen(page(number)) for number in range(30))
+    assert [made.request_seen(page(number)) for number in range(12)] == [True] * 10 + [False] * 2
+    assert "is full" in caplog.text
+    made.close()
+
+
 @pytest.mark.parametrize("other", [BloomDupeFilter, CompactDupeFilter, LayeredDupeFilter])
 def test_another_class_refuses_at_open(redis_url: str, other: type[RedisDupeFilter]) -> None:
-    from crawler.errors import StoredDataError
-
     make(redis_url, ExactDupeFilter).close()
     with pytest.raises(StoredDataError, match=r"DUPEFILTER_CLASS=.* is stored with exact;"):
         make(redis_url, other)
 
 
 def test_a_malformed_key_is_one_line(redis_url: str) -> None:
-    from crawler.errors import ConfigError
-
     with pytest.raises(ConfigError, match=r"SCHEDULER_DUPEFILTER_KEY=%\(name\)s: may contain %\(spider\)s"):
         make(redis_url, BloomDupeFilter, SCHEDULER_DUPEFILTER_KEY="%(name)s")
 
@@ -250,8 +278,6 @@ def test_a_malformed_key_is_one_line(redis_url: str) -> None:
 
 
 def test_the_native_backend_is_taken_where_it_is_and_refused_where_it_is_not(redis_url: str) -> None:
-    from crawler.errors import ConfigError, StoredDataError
-
     with pytest.raises(ConfigError, match="BLOOM_BACKEND=native: this server has no BF commands"):
         make(redis_url, BloomDupeFilter, BLOOM_BACKEND="native")
     with seen.start("valkey+module") as server, server.client() as client:
@@ -266,3 +292,21 @@ def test_the_native_backend_is_taken_where_it_is_and_refused_where_it_is_not(red
         make(server.url, BloomDupeFilter).close()  # auto opens what is stored
         with pytest.raises(StoredDataError, match=r"BLOOM_BACKEND=native: .* with bitmap;"):
             make(server.url, BloomDupeFilter, BLOOM_BACKEND="native")
+
+
+@pytest.mark.parametrize("dupefilter", [BloomDupeFilter, LayeredDupeFilter])
+def test_where_the_native_backend_cannot_err_so_little_auto_takes_bitmaps(
+    module_url: str, dupefilter: type[RedisDupeFilter], caplog: pytest.LogCaptureFixture
+) -> None:
+    with redis_py.Redis.from_url(module_url) as client, caplog.at_level(logging.INFO):
+        client.flushall()
+        made = make(module_url, dupefilter, BLOOM_ERROR_RATE=1e-9)
+        assert [made.request_seen(page(1)), made.request_seen(page(1))] == [False, True]
+        assert client.hget(f"{made.base}:dedup:meta", "kind") in (b"bitmap", b"layered/bitmap")
+        assert [record.message for record in caplog.records if "BLOOM_ERROR_RATE" in record.message] == [
+            "The server's own Bloom filter cannot err as little as BLOOM_ERROR_RATE says: bitmaps are used"
+        ]
+        made.clear(client, made.base)
+        with pytest.raises(ConfigError, match=r"BLOOM_ERROR_RATE=1e-09: the server's own filter errs on 1e-08 at best"):
+            make(module_url, dupefilter, BLOOM_ERROR_RATE=1e-9, BLOOM_BACKEND="native")
+        made.close()

@@ -1,6 +1,7 @@
 -- 32 bits of a hash per element as an integer, in sets small enough for the server to keep them as sorted arrays.
 --
--- Constants in front: ERROR (text), CAPACITY elements of the first layer, LOADS elements per set of layer 1, 2, …
+-- Constants in front: ERROR (text), CAPACITY elements of the first layer, LIMIT elements in all, 0: no limit, LOADS elements
+--   per set of layer 1, 2, …
 -- Metadata:  error_rate, capacity, sets (of each layer), count
 -- Keys:      BASE:dedup:ID:LAYER:HI:LO  set  number 256 * HI + LO of a layer; members are integers
 -- Item:      6 bytes that choose the set, then the member as decimal text and a zero byte
@@ -14,7 +15,10 @@ local function open(base, _, expires)
   state.sets, state.names, state.layers, state.room, state.capacity, state.count = {}, {}, 0, 0, CAPACITY, 0
   if state.fresh then return state end
   if m[1] ~= ERROR then return complain("BLOOM_ERROR_RATE", m[1], ERROR) end
-  if m[2] ~= text(CAPACITY) then return complain("BLOOM_CAPACITY", m[2], text(CAPACITY)) end
+  state.capacity = tonumber(m[2])
+  if state.capacity ~= CAPACITY and LIMIT <= state.capacity then
+    return complain("BLOOM_CAPACITY", m[2], text(CAPACITY))
+  end
   for sets in string.gmatch(m[3], "%d+") do
     state.layers = state.layers + 1
     state.sets[state.layers] = tonumber(sets)
@@ -35,8 +39,17 @@ local function grow(state)
   state.layers, state.room = layer, state.capacity * (2 ^ layer - 1)
 end
 
+local function has(state, item)
+  local hash, member = struct_unpack(">I6s", item)
+  for layer = state.layers, 1, -1 do
+    if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return true end
+  end
+  return false
+end
+
 -- The newest layer is asked by adding to it.
 local function add(state, item)
+  if LIMIT > 0 and state.count >= LIMIT then return has(state, item) and 0 or -1 end
   local hash, member = struct_unpack(">I6s", item)
   if state.count >= state.room and state.layers < #LOADS then
     for layer = state.layers, 1, -1 do
@@ -53,14 +66,6 @@ local function add(state, item)
   expire(state, key)
   state.count, state.changed = state.count + 1, true
   return 1
-end
-
-local function has(state, item)
-  local hash, member = struct_unpack(">I6s", item)
-  for layer = state.layers, 1, -1 do
-    if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return true end
-  end
-  return false
 end
 
 local function forget(state, item)
@@ -80,4 +85,8 @@ local function close(state)
     "count", text(state.count))
 end
 
-return { open = open, add = add, has = has, forget = forget, room = function() end, close = close }
+local function room(state)
+  return LIMIT > 0 and LIMIT - state.count or nil
+end
+
+return { open = open, add = add, has = has, forget = forget, room = room, close = close }
