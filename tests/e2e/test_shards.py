@@ -6,12 +6,13 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scrapy.settings import Settings
 
 from crawler.connection import sync_client
+from crawler.frontier.seedkey import SeedKey
+from crawler.frontier.spread import control_of
 from crawler.keys import Keys
 from crawler.metrics.sample import Sampler
 from tests.e2e.crew import CONCURRENCY, Crew
@@ -32,27 +33,20 @@ def cluster() -> Iterator[RedisCluster]:
         yield nodes
 
 
-def frontier(crew: Crew, *args: str) -> Any:
-    """``scrapy frontier ACTION SPIDER --json`` with the crew's settings."""
-    done = run_scrapy(["frontier", args[0], crew.spider, *args[1:]], crew.env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def crew_on(books: Site, env: dict[str, str], folder: Path, **settings: str) -> Crew:
     """Workers on whatever `env` names."""
     return Crew(books, env["REDIS_URL"], folder, **{name: env[name] for name in env if name != "REDIS_URL"}, **settings)
 
 
 def test_a_crawl_on_a_real_cluster(cluster: RedisCluster, site: Callable[..., Site], tmp_path: Path) -> None:
-    books = site(pages=80, hosts=8)
+    books = site(pages=50, hosts=8)
     crew = crew_on(books, cluster.env, tmp_path, FRONTIER_SHARDS="5", SCHEDULER_PERSIST="1")
     crew.start("w1", "w2")
     crew.finish()
     crew.assert_complete()
-    facts = json.loads(frontier(crew, "status", "--json"))
-    assert (facts["state"], facts["queued"], facts["leased"]) == ("finished", 0, 0)
     with cluster.client() as client:
+        facts = control_of(client, Keys("crawler", "site").spread(5), SeedKey("site:start_urls", "list")).status()
+        assert (facts["state"], facts["queued"], facts["leased"]) == ("finished", 0, 0)
         used = {
             key.decode().split(":")[2].rstrip("}") for key in client.keys("{crawler:site:*", target_nodes="primaries")
         }
@@ -62,7 +56,7 @@ def test_a_crawl_on_a_real_cluster(cluster: RedisCluster, site: Callable[..., Si
     sample = sampler.read()
     sampler.close()
     assert sample.bloom is not None
-    assert sample.bloom.elements >= 80
+    assert sample.bloom.elements >= 50
     assert sample.server is not None
     other = run_scrapy(["crawl", "site", "-a", f"start={books.start}"], {**crew.env, "FRONTIER_SHARDS": "16"})
     assert other.returncode != 0
@@ -84,6 +78,7 @@ def test_seeds_on_a_cluster_are_taken_once_and_a_fed_spider_ends(
         crawled = run_scrapy(["crawl", spider, *MODULES], env)
         assert crawled.returncode == 0, crawled.stderr
         assert "Traceback" not in crawled.stderr
+        del pages.hits["/robots.txt"]
         assert pages.hits == {f"/{number}": 1 for number in range(400)}
         facts = json.loads(run_scrapy(["frontier", "status", spider, *MODULES, "--json"], env).stdout)
         assert (facts["seeds"], facts["state"]) == (0, "finished")
@@ -144,13 +139,13 @@ def test_the_rights_in_deploy_are_enough(kind: str, site: Callable[..., Site], t
 @pytest.mark.parametrize("trial", range(3))
 @pytest.mark.parametrize("replicas", [1, 0])
 def test_a_masters_death(replicas: int, trial: int, site: Callable[..., Site], tmp_path: Path) -> None:
-    """One of three masters is killed when its replica has lagged for a second, and the replica is promoted.
+    """One of three masters is killed when its replica has stood still for a second, and the replica is promoted.
 
-    Nothing is lost when workers wait for replicas. When they don't, what is lost is at most what was linked to from the
-    pages of that second; how much it was is printed. Each worker may fetch again what it was at.
+    Each page is linked to from one other only. Nothing is lost when workers wait for replicas. When they don't, it is
+    printed how much was. Each worker may fetch again what it was at.
     """
     with RedisCluster(3, 1) as nodes:
-        books = site(pages=900, hosts=16, latency=0.05, seed=trial)
+        books = site(pages=900, hosts=16, latency=0.05, seed=trial, shape="tree")
         crew = crew_on(books, nodes.env, tmp_path, FRONTIER_SHARDS="16", FRONTIER_WAIT_REPLICAS=str(replicas))
         crew.start("w1", "w2", "w3")
         crew.fetched(200 + 100 * trial)

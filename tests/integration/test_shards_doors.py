@@ -14,6 +14,7 @@ import pytest
 import redis as redis_py
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ReadOnlyError
 from scrapy.settings import Settings
 
 from crawler import connection
@@ -21,6 +22,7 @@ from crawler.errors import ConfigError, ServerError
 from crawler.frontier.seedmove import SeedMover
 from crawler.nodes import OneNode, nodes_of
 from tests.support.cluster import RedisCluster
+from tests.support.proxy import Proxy
 from tests.support.server import RedisServer, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +103,27 @@ def test_a_cluster_that_is_none_and_one_that_is_not_told(redis_url: str) -> None
         connection.check(Settings({"REDIS_URL": redis_url, "REDIS_CLUSTER": 1}))
     with RedisCluster(1) as cluster, pytest.raises(ConfigError, match="set REDIS_CLUSTER=1"):
         connection.check(Settings({"REDIS_URL": cluster.masters[0].url}))
+
+
+def test_a_master_that_became_a_replica_is_left(redis_server: RedisServer, redis_url: str) -> None:
+    """As behind a name or an address that moves to the new master, without sentinels."""
+    with RedisServer() as old, Proxy(old.port) as address, old.client() as admin:
+
+        async def main() -> None:
+            nodes = nodes_of(Settings({"REDIS_URL": address.url}))
+            client = await nodes.client("k")
+            await client.set("k", 1)
+            admin.execute_command("REPLICAOF", "127.0.0.1", redis_server.port)
+            address.target_port = redis_server.port
+            with pytest.raises(ReadOnlyError) as error:
+                await client.set("k", 2)
+            await nodes.failed(error.value)
+            await client.set("k", 3)
+            await nodes.aclose()
+
+        asyncio.run(main())
+    with redis_server.client() as client:
+        assert client.get("k") == b"3"
 
 
 class Losing(OneNode):

@@ -30,7 +30,7 @@ class Fleet:
     client: Redis
     dice: random.Random
     shards: int = 3
-    pages: int = 40
+    pages: int = 25
     chain: bool = False  # each page has one link: all shards but one are empty, all the time
     losses: float = 0.0  # share of calls whose reply (or whose request) is lost
     constants: dict[str, Any] = field(default_factory=lambda: dict(CONSTANTS))
