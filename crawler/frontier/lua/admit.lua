@@ -74,8 +74,13 @@ end
 
 -- The same for links that are all to be added and filtered: one question to the dupefilter.
 local function judge_at_once()
-  for i, answer in ipairs(dedup_add_all(dedup, items)) do
-    verdicts[i] = first_full and '2' or verdict_for(i, answer)
+  local answers = dedup_add_all(dedup, items)
+  for i = 1, count do
+    local answer = answers[i]
+    if first_full then verdicts[i] = '2'
+    elseif answer == 1 then verdicts[i] = '1'
+    elseif answer == 0 then verdicts[i] = any_local and seen(i) or '0'
+    else first_full, verdicts[i] = i, '2' end
   end
 end
 
