@@ -63,12 +63,20 @@ class HostNews:
         message.crawl_delays, message.health = news.crawl_delays, news.health
 
 
-def retry_after(value: str) -> float:
-    """Seconds of a Retry-After header, which gives seconds or a date (RFC 9110, 10.2.3); 0 when it says neither."""
+def retry_after(value: str, sent: str = "") -> float:
+    """Seconds of a Retry-After header, which gives seconds or a date (RFC 9110, 10.2.3); 0 when it says neither.
+
+    A date counts from `sent`, the response's own Date header: the host's clock and this machine's may differ.
+    """
     text = value.strip()
     if text.isdecimal():
         return float(text)
     try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+        until = parsedate_to_datetime(text).timestamp()
     except ValueError:
         return 0.0
+    try:
+        now = parsedate_to_datetime(sent).timestamp()
+    except ValueError:
+        now = time.time()
+    return max(0.0, until - now)

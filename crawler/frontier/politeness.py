@@ -77,8 +77,10 @@ class Politeness:
         worker = self._worker
         if worker is not None and "cached" not in response.flags:
             if response.status in _BUSY:
-                header = response.headers.get("Retry-After")
-                worker.host_failed(request, retry_after(header.decode("latin-1")) if header else 0.0)
+                header, sent = (
+                    (response.headers.get(name) or b"").decode("latin-1") for name in ("Retry-After", "Date")
+                )
+                worker.host_failed(request, retry_after(header, sent) if header else 0.0)
             else:
                 worker.hosts.fine(worker.admissions.host_of(request))
         return response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -59,6 +60,20 @@ class AllPages(LongStart):
 
     name = "all_pages"
     pause = 0.0
+
+
+class WithFiles(AllPages):
+    """Downloads a file of the same host with each page."""
+
+    name = "with_files"
+    custom_settings = {
+        "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}, "FILES_STORE": os.environ.get("TEST_FILES", ""),
+        "HTTPCACHE_DIR": os.environ.get("TEST_CACHE", ""), "HTTPCACHE_ENABLED": bool(os.environ.get("TEST_CACHE")),
+    }  # fmt: skip
+
+    def parse(self, response: Response) -> Any:
+        file = f"{self.first}private/{abs(hash(response.url))}"
+        yield {"title": response.css("title::text").get(), "file_urls": [file] if self.settings["FILES_STORE"] else []}
 
 
 class IdleBatches(_OfSite):

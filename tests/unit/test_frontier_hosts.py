@@ -19,6 +19,12 @@ def test_retry_after_in_seconds(value: str, seconds: float) -> None:
     assert retry_after(value) == seconds
 
 
+def test_a_date_counts_from_the_hosts_own_clock() -> None:
+    sent, until = "Mon, 30 Nov 2015 12:00:00 GMT", "Mon, 30 Nov 2015 12:01:30 GMT"
+    assert retry_after(until, sent) == 90
+    assert retry_after(until, "yesterday") == 0
+
+
 def test_retry_after_as_a_date() -> None:
     now = datetime.now(UTC)
     assert 50 < retry_after(format_datetime(now + timedelta(seconds=60), usegmt=True)) <= 60
