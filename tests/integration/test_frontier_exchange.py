@@ -14,7 +14,7 @@ from redis.exceptions import OutOfMemoryError
 
 from crawler.frontier.message import ADD, FILTER, LOCAL, START, Reply
 from tests.support.server import RedisServer
-from tests.support.shard import Shard, admission
+from tests.support.shard import CONSTANTS, Shard, admission
 
 
 @pytest.fixture
@@ -187,6 +187,8 @@ class TestOutOfMemory:
             reply = shard.say(repeat=True, drain=True, **news)
             assert (reply.verdicts, reply.unacked) == (b"5", [leases[1].id])
             assert [lease.payload for lease in reply.leases] == [b"c"]
+            ends = client.zscore(f"{shard.keys.frontier}:leases", leases[1].id)
+            assert ends == reply.now + CONSTANTS["lease"], "its page is done: it must not be handed out again meanwhile"
             client.config_set("maxmemory", "0")
             reply = shard.say(outbox=[admission("d")], acks=[(leases[1].id, 1, "", "", b"")])
             assert (reply.verdicts, reply.unacked, reply.queued) == (b"1", [], 1)

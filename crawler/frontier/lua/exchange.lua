@@ -102,7 +102,8 @@ if rolled_back then roll_back() end
 -- ---------------------------------------------------------------- 2 ack: {id, entries it needs, reason, url, forget}
 local unacked, ready_acks = {}, {}
 for _, ack in ipairs(msg.acks) do
-  if first_full and ack[2] >= first_full then unacked[#unacked + 1] = ack[1]
+  if first_full and ack[2] >= first_full then   -- its worker does not renew what it acks: done here while it waits
+    unacked[#unacked + 1], msg.renew[#msg.renew + 1] = ack[1], ack[1]
   else ready_acks[#ready_acks + 1] = ack end
 end
 if #ready_acks > 0 then
