@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from redis import Redis
+
 from tests.e2e.crew import TEST_SPIDERS, Crew
 from tests.site import Site
 from tests.support.project import project_env, run_scrapy
@@ -49,3 +51,16 @@ def test_a_finished_run_does_not_empty_what_other_spiders_share(
     times = pages.report().times
     assert times[0] == 2  # a start request
     assert {times[page] for page in range(1, 10)} == {1}
+
+
+def test_a_finished_run_frees_what_it_has_seen_where_nothing_shall_persist(
+    site: Callable[..., Site], redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    pages, left = site(pages=5, easy=True), []
+    for persist in ("1", "0"):
+        env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", SCHEDULER_PERSIST=persist)
+        done = run_scrapy(["crawl", "site", "-a", f"start={pages.start}"], env)
+        assert done.returncode == 0, done.stderr
+        left.append([key for key in redis.scan_iter() if b":dedup:" in key])
+    assert left[0], "kept for the next run"
+    assert left[1] == []

@@ -132,6 +132,39 @@ def test_concurrent_clients_hand_out_each_element_once(place: tuple[str, redis_p
     assert {sum(verdict[element] == ord("1") for verdict in verdicts) for element in elements} == {1}
 
 
+def test_folding_while_workers_add_loses_nothing_and_hands_out_nothing_twice(redis_url: str) -> None:
+    """``scrapy dedup fold`` from cron, over and over, beside three workers."""
+    elements, verdicts, busy = fingerprints(0, 3000), [], threading.Event()
+
+    def work(offset: int) -> None:
+        with redis_py.Redis.from_url(redis_url) as mine:
+            some = SeenMemory(mine, BASE, admission("layered/bitmap", capacity=500))
+            order = elements[offset:] + elements[:offset]
+            answer = b"".join(some.add(order[start : start + 50]) for start in range(0, len(order), 50))
+            verdicts.append(dict(zip(order, answer, strict=True)))
+
+    def fold() -> None:
+        with redis_py.Redis.from_url(redis_url) as mine:
+            some = SeenMemory(mine, BASE, admission("layered/bitmap", capacity=500))
+            while not busy.is_set() or some.fold(20):
+                some.fold(20)
+
+    folder = threading.Thread(target=fold)
+    threads = [threading.Thread(target=work, args=(1000 * number,)) for number in range(3)]
+    for thread in (folder, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    busy.set()
+    folder.join()
+    assert len(verdicts) == 3
+    assert {sum(verdict[element] == ord("1") for verdict in verdicts) for element in elements} == {1}
+    with redis_py.Redis.from_url(redis_url) as client:
+        some = SeenMemory(client, BASE, admission("layered/bitmap", capacity=500))
+        assert some.has(elements) == b"1" * 3000
+        assert some.fold(20) == 0, "a second fold finds nothing to do"
+
+
 @pytest.mark.parametrize("server", ["valkey", "redis7"])
 def test_the_server_is_never_held_for_long(servers: dict[str, RedisServer], server: str) -> None:
     """256 new pages in a bitmap for 100 million: each touches memory that does not exist yet (the benchmark: 5 ms)."""
@@ -150,12 +183,15 @@ def test_the_server_is_never_held_for_long(servers: dict[str, RedisServer], serv
 
 @pytest.mark.parametrize("persistence", ["aof", "rdb"])
 @pytest.mark.parametrize("server", seen.SERVERS)
-def test_a_restarted_server_answers_as_before(server: str, persistence: str) -> None:
+@pytest.mark.parametrize("count", [2500, pytest.param(50_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+def test_a_restarted_server_answers_as_before(server: str, persistence: str, count: int) -> None:
     kinds = [kind for kind, place in seen.combinations() if place == server]
+    answers: dict[str, bytes] = {}
     with seen.start(server, appendonly=persistence == "aof") as running:
         with running.client() as client:
             for kind in kinds:
-                SeenMemory(client, f"{{{kind}}}", admission(kind)).add(fingerprints(0, 2500))
+                some = SeenMemory(client, f"{{{kind}}}", admission(kind, capacity=count // 2, error=1e-8))
+                answers[kind] = b"".join(some.add(fingerprints(at, at + 2500)) for at in range(0, count, 2500))
             if persistence == "rdb":
                 client.save()
             else:
@@ -165,7 +201,9 @@ def test_a_restarted_server_answers_as_before(server: str, persistence: str) -> 
         with running.client() as client:
             wait_for(lambda: not client.info("persistence")["loading"], "the server has loaded its data")
             for kind in kinds:
-                some = SeenMemory(client, f"{{{kind}}}", admission(kind))
-                assert some.has(fingerprints(0, 2500)) == b"1" * 2500, kind
-                assert some.has(fingerprints(2500, 5000)) == b"0" * 2500, kind
-                assert some.add(fingerprints(2500, 2600)) == b"1" * 100, kind
+                some = SeenMemory(client, f"{{{kind}}}", admission(kind, capacity=count // 2, error=1e-8))
+                probes = b"".join(some.has(fingerprints(at, at + 2500)) for at in range(0, 2 * count, 2500))
+                assert probes[:count] == b"1" * count, kind
+                assert probes[count:] == b"0" * count, kind
+                assert answers[kind].count(b"1") == count, kind
+                assert some.add(fingerprints(2 * count, 2 * count + 100)) == b"1" * 100, kind
