@@ -87,7 +87,7 @@ PARTS: dict[str, Callable[[bool], Any]] = {
     "held": held,
     "scaling": scaling,
     "canonical": of_pytest("bench_canonical"),
-    "queue memory": of_pytest("bench_queue_memory"),
+    "queue-memory": of_pytest("bench_queue_memory"),
     "dedup": of_pytest("bench_dedup", BENCH_WRITE="1"),
 }
 

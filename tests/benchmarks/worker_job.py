@@ -142,17 +142,17 @@ def main(mode: str, url: str) -> None:
     assert crawler.stats is not None
     stats = crawler.stats.get_stats()
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    pages = stats["response_received_count"]
+    pages = stats.get("response_received_count", 0)  # none: the others were faster
     seconds = (stats["finish_time"] - stats["start_time"]).total_seconds()
     spider: Any = crawler.spider
     figures = {
         "mode": mode,
         "pages": pages,
         "pages_per_second": round(pages / seconds, 1),
-        "cpu_ms_per_page": round(1000 * (usage.ru_utime + usage.ru_stime) / pages, 3),
+        "cpu_ms_per_page": round(1000 * (usage.ru_utime + usage.ru_stime) / max(1, pages), 3),
         "held_ms": round(1000 * worst[0], 2),
         "seconds": round(seconds, 3),
-        "first_request_ms": round(1000 * (spider.asked[0] - float(os.environ.get("BENCH_BORN", "0")))),
+        "first_request_ms": round(1000 * ([*spider.asked, time.time()][0] - float(os.environ.get("BENCH_BORN", "0")))),
         "came": [round(moment, 3) for moment in spider.came],
         "late": lag.late,
     }
