@@ -22,6 +22,7 @@ def control(redis: redis_py.Redis) -> Control:
     return Control(redis, "{crawler:site:0}", SeedKey("site:start_urls", "list"))
 
 
+@pytest.mark.slow
 def test_pause_kill_resume_loses_nothing(
     site: Callable[..., Site], redis_url: str, control: Control, tmp_path: Path
 ) -> None:

@@ -93,6 +93,7 @@ def titles(folder: Path) -> set[str]:
 EVERY_PAGE = {f"/{customer}/{page}" for customer in range(3) for page in range(PAGES)}
 
 
+@pytest.mark.slow
 def test_a_jar_stays_with_one_worker_and_moves_as_a_whole_when_it_dies(
     shop: Shop, redis_url: str, tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ def kill_trial(seed: int, site: Site, redis_url: str, folder: Path) -> None:
     crew.assert_complete(twice=CONCURRENCY)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_kill_of_one_of_three_loses_nothing(
     seed: int, site: Callable[..., Site], redis_url: str, tmp_path: Path
 ) -> None:
@@ -42,6 +42,7 @@ def test_kill_at_ten_more_moments(seed: int, site: Callable[..., Site], redis_ur
     kill_trial(seed, site(pages=300, seed=seed, **TREE), redis_url, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_only_worker_is_killed_and_another_goes_on(
     site: Callable[..., Site], redis_url: str, tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_stopped_crawl_resumes_without_fetching_again(
     assert "Joined run" in crew.log("w4")
 
 
+@pytest.mark.slow
 def test_another_goes_on_when_a_worker_dies_in_a_long_start(
     site: Callable[..., Site], redis_url: str, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import redis as redis_py
 
 from crawler.frontier.control import Control
@@ -18,6 +19,7 @@ URLS = 60
 PAGES: dict[str, str | Answer] = {f"/{n}": "<title>page</title>" for n in range(URLS)}
 
 
+@pytest.mark.slow
 def test_a_dead_host_is_given_up_and_nothing_of_it_is_lost(
     redis_url: str, redis: redis_py.Redis, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_lost_replies_twenty_times(
     lost_replies(site(pages=150, seed=seed, **TREE), redis_server, tmp_path, seed)
 
 
+@pytest.mark.slow
 def test_connections_cut_every_second(site: Sites, redis_server: RedisServer, redis_url: str, tmp_path: Path) -> None:
     with Proxy(redis_server.port) as proxy:
         crew = Crew(site(pages=300, **{**TREE, "latency": 0.3}), proxy.url, tmp_path)
@@ -187,7 +188,7 @@ def test_killed_server_many_times(seed: int, site: Sites, own_server: RedisServe
     killed(site(pages=300, seed=seed, **TREE), own_server, tmp_path, 6, seed)
 
 
-@pytest.mark.parametrize("victim", ["server", "supervisor"])
+@pytest.mark.parametrize("victim", ["server", pytest.param("supervisor", marks=pytest.mark.slow)])
 def test_embedded_server_killed_in_the_middle(victim: str, site: Sites, tmp_path: Path) -> None:
     """The supervisor starts the server again; a worker starts both again."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = crawler.settings\n")

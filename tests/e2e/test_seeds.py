@@ -93,7 +93,12 @@ def test_json_seeds_and_repeated_ones(redis_url: str, redis: redis_py.Redis, sit
 
 
 @pytest.mark.parametrize(
-    ("spider", "key"), [("fed", "fed:start_urls"), ("ofset", "my:ofset"), ("ofzset", "ofzset:start_urls")]
+    ("spider", "key"),
+    [
+        ("ofset", "my:ofset"),
+        pytest.param("fed", "fed:start_urls", marks=pytest.mark.slow),
+        pytest.param("ofzset", "ofzset:start_urls", marks=pytest.mark.slow),
+    ],
 )
 def test_every_kind_of_key_feeds_a_waiting_spider(
     redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path, spider: str, key: str
