@@ -123,7 +123,7 @@ def disturbed(stack: Stack, name: str, at: int, **env: str) -> Iterator[None]:
     """Three workers on a crawl of their own: the block runs once `at` pages are fetched; in the end none is missed."""
     stack.reset()
     stack.up(3, env=new_crawl(name, **env))
-    stack.wait(f"{at} pages are fetched", lambda: stack.fetched() >= at, 60)
+    stack.wait(f"{at} pages are fetched", lambda: stack.fetched() >= at, 180)
     assert any(worker["State"]["Running"] for worker in stack.containers("worker")), "it ended before the disturbance"
     yield
     stack.wait_for_the_end()
@@ -152,8 +152,8 @@ def check_a_killed_redis_comes_back_with_its_data(stack: Stack, _: Path) -> None
         (redis,) = stack.containers("redis")
         restarts = redis["RestartCount"]
         stack.kill(redis)
-        stack.wait("Redis comes back", lambda: stack.containers("redis")[0]["RestartCount"] == restarts + 1, 30)
-        stack.wait("Redis is healthy", lambda: stack.states("redis") == ["healthy"], 30)
+        stack.wait("Redis comes back", lambda: stack.containers("redis")[0]["RestartCount"] == restarts + 1, 90)
+        stack.wait("Redis is healthy", lambda: stack.states("redis") == ["healthy"], 90)
         keys = stack.compose("exec", "-T", "redis", "redis-cli", "--scan", "--pattern", "{redis:*").split()
     print(f"{len(keys)} keys were there after its restart")
     assert len(keys) > 5
@@ -167,7 +167,7 @@ def check_a_worker_whose_network_is_cut(stack: Stack, _: Path) -> None:
         began = time.monotonic()
         stack.wait("503 of the cut worker", lambda: probe(stack, victim) == 503, 15)
         silent = time.monotonic() - began
-        stack.wait("the others crawl it all", lambda: not stack.report().missed, 90)
+        stack.wait("the others crawl it all", lambda: not stack.report().missed, 240)
         stack.docker("network", "connect", network, victim)
         began = time.monotonic()
         stack.wait("it is well again, or done", lambda: probe(stack, victim) in (200, 0), 15)
@@ -207,7 +207,7 @@ def check_down_and_up_again_lose_nothing(stack: Stack, folder: Path) -> None:
     slow = new_crawl("down", DOWNLOAD_DELAY="0.03")
     stack.reset()
     stack.up(3, env=slow)
-    stack.wait("the crawl began", lambda: stack.fetched() > 10, 60)
+    stack.wait("the crawl began", lambda: stack.fetched() > 10, 180)
     started = time.monotonic()
     stack.compose("--profile", "*", "down")  # as a restart of the machine: only the volumes stay
     took = time.monotonic() - started
@@ -246,7 +246,7 @@ def check_a_seed_reaches_a_waiting_spider(stack: Stack, _: Path) -> None:
     stack.up(2, env=fed)
     spellings = ["http://site:8000/", "http://site:8000/?utm_source=mail"]
     stack.compose("run", "--rm", "-T", "seed", "feed", "--dedup", *spellings, env=fed)
-    stack.wait("the seed is fetched", lambda: bool(stack.fetched()), 60)
+    stack.wait("the seed is fetched", lambda: bool(stack.fetched()), 180)
     assert all(worker["State"]["Running"] for worker in stack.containers("worker")), "it goes on waiting"
     assert stack.report().times == {0: 1}, "two spellings of one page are one fetch"
     assert "generation" in stack.compose("run", "--rm", "-T", "upkeep", "rotate", "feed", env=fed)
@@ -260,9 +260,9 @@ def check_prometheus_finds_the_workers_that_are_there(stack: Stack, _: Path) -> 
     services = ("worker", "prometheus", "redis-exporter")
     for workers in (3, 5, 2):
         stack.compose("--profile", "monitoring", "up", "--detach", "--scale", f"worker={workers}", *services, env=fed)
-        stack.wait(f"Prometheus sees {workers}", lambda n=workers: stack.query('sum(up{job="crawler"})') == n, 90)  # type: ignore[misc]
-    stack.wait("the workers are healthy", lambda: set(stack.states()) == {"healthy"}, 60)
-    stack.wait("the exporter reaches Redis", partial(exported, stack), 60)
+        stack.wait(f"Prometheus sees {workers}", lambda n=workers: stack.query('sum(up{job="crawler"})') == n, 240)  # type: ignore[misc]
+    stack.wait("the workers are healthy", lambda: set(stack.states()) == {"healthy"}, 180)
+    stack.wait("the exporter reaches Redis", partial(exported, stack), 180)
     stack.compose("stop", *services)
 
 
