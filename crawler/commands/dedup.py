@@ -266,7 +266,7 @@ def fold(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
     if "layered" not in getattr(seen.memory().admission, "kind", ""):
         raise ConfigError("DUPEFILTER_CLASS", seen.path, "has no recent set to fold: that is LayeredDupeFilter's")
     memory, steps = seen.memory(), 1
-    while memory.fold(256):
+    while memory.fold(128):
         steps += 1
     print(f"{seen.name}: folded in {steps} steps; the recent set is empty")
 

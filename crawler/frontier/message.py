@@ -14,6 +14,8 @@ from typing import Any
 
 import msgpack
 
+BATCH = 128  # admissions per message at most: what each costs, times this, is how long the server may be held
+
 # Flags of an admission (the script knows the same numbers).
 FILTER = 1  # drop it when its fingerprint was seen
 ADD = 2  # remember its fingerprint

@@ -23,7 +23,7 @@ from crawler.frontier.failures import FailureReasons, describe
 from crawler.frontier.hosts import HostNews
 from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
-from crawler.frontier.message import ADD, Message, Reply
+from crawler.frontier.message import ADD, BATCH, Message, Reply
 from crawler.frontier.outbox import NOTHING, Span
 from crawler.frontier.policy import Policy, host_delays
 from crawler.frontier.traps import Drops
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SEED = b"seed:"  # a payload that is a seed, as it stood in the seed key
-_BATCH = 256  # admissions per exchange: bounds the time the server is held
 _SEEDS_AHEAD = 1000  # seeds are taken while fewer requests than this are queued
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
 _TELLING = 5  # failures of a host in a row that are worth a line in the log
@@ -199,7 +198,7 @@ class Worker:
     # The exchange.
     def collect(self, seq: int) -> Message:
         """Everything the frontier should hear now."""
-        batch = [] if self.admissions.full else self.outbox.batch(_BATCH)
+        batch = [] if self.admissions.full else self.outbox.batch(BATCH)
         local_done = self.locals.settled(self.outbox)
         with_acks = len(batch) if self._policy.together else 0
         message = Message(
@@ -217,7 +216,7 @@ class Worker:
         self.hosts.drain(message)
         message.start = self._start_message(with_acks)
         self._appetite.measure()
-        if not (self._closing.is_set() or (self.admissions.full and len(self.outbox) > _BATCH)):
+        if not (self._closing.is_set() or (self.admissions.full and len(self.outbox) > BATCH)):
             message.want, message.skip = self._appetite.wanted, self._appetite.enough()
             message.ahead = self._appetite.ahead
             message.seeds = self._wanted_seeds()
@@ -234,7 +233,7 @@ class Worker:
 
     def _wanted_seeds(self) -> int:
         queued = self.reply.queued if self.reply is not None else 0
-        return min(self._policy.capacity, 128) if queued < _SEEDS_AHEAD and len(self.outbox) < _BATCH else 0
+        return min(self._policy.capacity, 128) if queued < _SEEDS_AHEAD and len(self.outbox) < BATCH else 0
 
     def apply(self, message: Message, reply: Reply) -> None:
         """Takes the frontier's answer to `message`."""

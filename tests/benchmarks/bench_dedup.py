@@ -23,6 +23,7 @@ from crawler.dedup import KnownSeen, kinds
 from crawler.dedup.admission import LuaAdmission
 from crawler.dedup.memory import SeenMemory
 from crawler.dedup.sizing import CompactSizing, Sizing, minimum_bits
+from crawler.frontier import message
 from crawler.frontier.message import ADD, FILTER, Message
 from crawler.frontier.script import source
 from crawler.keys import Keys
@@ -413,7 +414,7 @@ def test_longest_call(client: redis.Redis) -> None:
     memory = SeenMemory(client, "{b}", kinds.bitmap(Sizing(100_000_000, 1e-6)))
     memory.prepare()
     loop = client.register_script(LOOP)
-    for batch in batches(0, 256 * 400, 256):
+    for batch in batches(0, 400 * message.BATCH, message.BATCH):
         memory.add(batch)
         loop()
     durations: dict[bool, list[int]] = {True: [], False: []}
