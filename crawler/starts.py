@@ -21,7 +21,10 @@ def start_urls(start: str) -> list[str]:
     urls = [url.strip(",") for url in re.split(r"\s+|,(?=https?://)", start) if url.strip(",")]
     if not urls:
         raise ConfigError("start", start, f"say where to begin: {_EXAMPLE} (more than one: separate them by commas)")
-    return [_checked(url) for url in urls]
+    for url in urls:
+        if not is_web(url):
+            raise ConfigError("start", url, f"must be a URL with http:// or https://, as in {_EXAMPLE}")
+    return [safe_url_string(url) for url in urls]  # as links will be written: punycode, escapes
 
 
 def sitemap_url(url: str) -> str:
@@ -34,12 +37,14 @@ def sitemap_url(url: str) -> str:
     return url if named else urljoin(url, "/robots.txt")
 
 
-def _checked(url: str) -> str:
+def is_web(url: str) -> bool:
+    """Whether `url` is one URL with http:// or https:// and a host.
+
+    >>> is_web("https://a.example/"), is_web("ftp://a.example/"), is_web("https://a.example/ b")
+    (True, False, False)
+    """
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0 and " " not in url
     except ValueError:
-        usable = False
-    if not usable:
-        raise ConfigError("start", url, f"must be a URL with http:// or https://, as in {_EXAMPLE}")
-    return safe_url_string(url)  # as links will be written: punycode, escapes
+        return False

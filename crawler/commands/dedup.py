@@ -162,7 +162,7 @@ def plan(settings: Settings, opts: argparse.Namespace) -> None:
     if opts.capacity is not None:
         wanted.set("BLOOM_CAPACITY", figures.count("--capacity", opts.capacity))
     if opts.error_rate is not None:
-        wanted.set("BLOOM_ERROR_RATE", opts.error_rate)
+        wanted.set("BLOOM_ERROR_RATE", figures.share("--error-rate", opts.error_rate))
     capacity, error = options.capacity(wanted), options.error_rate(wanted)
     facts = report.plan(capacity, error)
     if opts.json:

@@ -17,6 +17,16 @@ def count(name: str, text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
+def share(name: str, text: str) -> float:
+    """``1e-6`` → 0.000001, between 0 and 1. ConfigError names the flag `name`."""
+    try:
+        if 0 < (number := float(text)) < 1:
+            return number
+    except ValueError:
+        pass
+    raise ConfigError(name, text, "must be a number between 0 and 1, such as 1e-6")
+
+
 def size(number: float) -> str:
     """Bytes in the unit that leaves one to three digits."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 from scrapy.commands import genspider
 from scrapy.commands.edit import _edit_file
 from scrapy.spiderloader import get_spider_loader
+from w3lib.url import safe_url_string
 
 from crawler.commands.spider import one_line
 from crawler.errors import ConfigError
-from crawler.starts import sitemap_url, start_urls
+from crawler.starts import is_web, sitemap_url
 
 USAGE = "scrapy genspider [-t TEMPLATE] NAME URL"
 
@@ -34,7 +35,10 @@ class Command(genspider.Command):
             return
         if len(args) != 2:
             raise ConfigError("arguments", " ".join(args) or "(none)", f"give a name and a URL: {USAGE}")
-        name, [url, *_] = args[0], start_urls(genspider.verify_url_scheme(args[1]))
+        name, url = args[0], genspider.verify_url_scheme(args[1])
+        if not is_web(url):
+            raise ConfigError("URL", args[1], f"must be one URL with http:// or https://, as in {USAGE}")
+        url = safe_url_string(url)
         if not re.fullmatch(r"[A-Za-z][\w.-]*", name):
             raise ConfigError("NAME", name, "must begin with a letter and have letters, digits, _ - . only")
         assert self.settings is not None

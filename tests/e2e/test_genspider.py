@@ -101,7 +101,8 @@ MISTAKES = {
     "quotes shop.example": "NAME=quotes: there is such a spider; take another name, or overwrite it with --force",
     "{x} shop.example": "NAME={x}: must begin with a letter and have letters, digits, _ - . only",
     "shop": "arguments=shop: give a name and a URL: scrapy genspider [-t TEMPLATE] NAME URL",
-    "shop ftp://shop.example": "start=ftp://shop.example: must be a URL with http:// or https://",
+    "shop ftp://shop.example": "URL=ftp://shop.example: must be one URL with http:// or https://",
+    "shop https://": "URL=https://: must be one URL with http:// or https://",
 }
 
 

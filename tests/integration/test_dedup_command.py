@@ -89,7 +89,7 @@ def test_nothing_is_seen_before_a_crawl(dedup: Dedup, redis_url: str) -> None:
     ("words", "message"),
     [
         (["plan", "--capacity", "lots"], "--capacity=lots: must be a number"),
-        (["plan", "--error-rate", "1.5"], "BLOOM_ERROR_RATE=1.5: must be between 0 and 1"),
+        (["plan", "--error-rate", "1.5"], "--error-rate=1.5: must be a number between 0 and 1"),
         (["dance"], "action=dance: must be one of plan, status"),
         (["check", "quotes"], "arguments=(too few): usage: scrapy dedup check SPIDER URL..."),
         (["check", "nobody", URL], "spider=nobody: no such spider"),
