@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _TRUE = {"1", "true", "yes", "on"}
+_MOST = 2**40  # of anything without a limit of its own: numbers travel and are stored in 64 bits, often as ms
 _FALSE = {"0", "false", "no", "off", "", "none"}
 
 
@@ -73,5 +74,7 @@ def words(settings: BaseSettings, name: str, default: str = "") -> frozenset[str
 def _check_range(name: str, value: object, number_: float, low: float, high: float | None) -> None:
     if high is None and number_ < low:
         raise ConfigError(name, value, f"must be at least {low}")
+    if high is None and number_ > _MOST:
+        raise ConfigError(name, value, f"must be at most {_MOST}")
     if high is not None and not low <= number_ <= high:
         raise ConfigError(name, value, f"must be between {low} and {high}")

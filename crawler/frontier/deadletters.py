@@ -10,7 +10,7 @@ from crawler.frontier.control import SEED, Control
 from crawler.frontier.payload import PayloadError, priority_of, url_of
 from crawler.frontier.script import source
 
-_PAGE = 500
+_PAGE, _PAGE_BYTES = 500, 8 * 1024 * 1024  # letters that one call moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,12 @@ def _priority(letter: DeadLetter) -> int:
 
 def _pages(letters: Iterator[DeadLetter]) -> Iterator[list[DeadLetter]]:
     page: list[DeadLetter] = []
+    size = 0
     for letter in letters:
         page.append(letter)
-        if len(page) == _PAGE:
+        size += len(letter.payload)
+        if len(page) == _PAGE or size > _PAGE_BYTES:
             yield page
-            page = []
+            page, size = [], 0
     if page:
         yield page

@@ -8,6 +8,8 @@ from email.utils import parsedate_to_datetime
 
 from crawler.frontier.message import Lease, Message
 
+_LONGEST = 1e9  # seconds of a Retry-After: sites write anything, and FRONTIER_BACKOFF_MAX decides
+
 
 class HostNews:
     """News for the next message, and the delays that differ from the settings' one. Times are seconds."""
@@ -70,13 +72,13 @@ def retry_after(value: str, sent: str = "") -> float:
     """
     text = value.strip()
     if text.isdecimal():
-        return float(text)
+        return min(float(text), _LONGEST)
     try:
         until = parsedate_to_datetime(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     try:
         now = parsedate_to_datetime(sent).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         now = time.time()
-    return max(0.0, until - now)
+    return min(max(0.0, until - now), _LONGEST)

@@ -67,5 +67,6 @@ class Locals:
         safe = [run for run in self._done if outbox.needs(run.span, 0) is not None]
         for run in safe:
             outbox.local_done(run.ordinal)
-        self._done = [run for run in self._done if run not in safe]
+        gone = set(safe)
+        self._done = [run for run in self._done if run not in gone]
         return [run.fingerprint for run in safe]

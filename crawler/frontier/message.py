@@ -102,7 +102,7 @@ class Message:
         """The message with the worker's `constants` (:meth:`Policy.constants`) as one msgpack map."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         fields["outbox"], fields["drain"] = columns(self.outbox), drain
-        packed: bytes = msgpack.packb(fields | constants, use_bin_type=False)
+        packed: bytes = msgpack.packb(fields | constants, use_bin_type=False, unicode_errors="replace")
         return packed
 
 

@@ -17,6 +17,8 @@ from scrapy import Request
 
 from crawler.frontier.message import FULL, LATER, LOCAL, NEW, Admission
 
+_MOST_BYTES = 8 * 1024 * 1024  # payloads in one message: the server takes 512 MB, and answers nobody meanwhile
+
 
 @dataclass(slots=True)
 class Entry:
@@ -62,8 +64,15 @@ class Outbox:
             self._open_locals.add(entry.ordinal)
 
     def batch(self, limit: int) -> list[Admission]:
-        """The oldest `limit` admissions; they stay here until confirmed."""
-        return [entry.admission for entry in islice(self._entries, limit)]
+        """The oldest admissions, at most `limit` and as many as one message carries; they stay here until confirmed."""
+        batch: list[Admission] = []
+        room = _MOST_BYTES
+        for entry in islice(self._entries, limit):
+            room -= len(entry.admission[5])
+            if room < 0 and batch:
+                break
+            batch.append(entry.admission)
+        return batch
 
     def confirm(self, verdicts: bytes) -> Iterator[tuple[Entry, int]]:
         """Takes the oldest entries out, one per verdict, as (entry, verdict). Stops at the first FULL or LATER."""

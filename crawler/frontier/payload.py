@@ -177,7 +177,7 @@ def host_of(request: Request, canonical_host: Callable[[str], str] = canonical_h
     """
     slot = request.meta.get("download_slot")
     if slot and not _is_default_slot(request, slot):
-        return str(slot)
+        return one_line(str(slot)) or canonical_host(request.url)  # a name among the frontier's keys and fields
     return canonical_host(request.url)
 
 

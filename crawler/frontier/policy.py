@@ -12,6 +12,7 @@ from crawler.keys import shards_of
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+_LONGEST_DELAY = 1e9  # seconds
 _UNLIMITED = 256  # what CONCURRENT_REQUESTS=0 means to a worker that must not lease the whole queue
 
 
@@ -55,7 +56,7 @@ class Policy:
             )
         delay, delays = host_delays(settings)
         concurrency = _host_concurrency(settings)
-        slots = settings.getdict("DOWNLOAD_SLOTS")
+        slots = _slots(settings)
         return cls(
             capacity=config.integer(settings, "CONCURRENT_REQUESTS", 16) or _UNLIMITED,
             lease=round(1000 * config.number(settings, "FRONTIER_LEASE", 120, low=1)),
@@ -117,8 +118,22 @@ def host_delays(settings: BaseSettings) -> tuple[float, dict[str, float]]:
     delay = default
     if settings.get("FRONTIER_HOST_DELAY") not in (None, ""):
         delay = config.number(settings, "FRONTIER_HOST_DELAY", default)
-    slots = settings.getdict("DOWNLOAD_SLOTS")
+    slots = _slots(settings)
     return delay, {host: float(slot["delay"]) for host, slot in slots.items() if slot.get("delay") is not None}
+
+
+def _slots(settings: BaseSettings) -> dict[str, Any]:
+    """``DOWNLOAD_SLOTS``, checked."""
+    slots = settings.getdict("DOWNLOAD_SLOTS")
+    for host, slot in slots.items():
+        try:
+            usable = 0 <= float(slot.get("delay") or 0) <= _LONGEST_DELAY and int(slot.get("concurrency") or 0) >= 0
+        except (AttributeError, TypeError, ValueError):
+            usable = False
+        if not usable:
+            example = '{"example.com": {"delay": 2, "concurrency": 1}}'
+            raise ConfigError("DOWNLOAD_SLOTS", {host: slot}, f"must be like {example}, with numbers from 0")
+    return slots
 
 
 def _host_concurrency(settings: BaseSettings) -> int:

@@ -52,16 +52,19 @@ _ISO = re.compile(rf"/(\d{{4}})[-/](?:0[1-9]|1[0-2])[-/]{_DAY}/?$")  # at the en
 _AFTER_WORD = re.compile(r"/(?:(\d{4})(?:[-/]\d\d?){0,2}|\d\d?[-/](\d{4})|(\d+))/?$")
 _DATE = re.compile(r"(\d{4})-\d\d?(?:-\d\d?)?(?:$|[T ])|\d\d?[-/.]\d\d?[-/.](\d{4})$")
 _COMPACT = re.compile(rf"(\d{{4}})(?:0[1-9]|1[0-2]){_DAY}?$")
-_OLDEST, _AHEAD = 1800, 2  # a date is usual from this year on, and up to so many years from now
+_AHEAD = 2  # a date is usual up to so many years from now
+# First usual year of an era, and how far its present year is from ours: the common, the Buddhist, the two Islamic ones
+# (solar: Iran; lunar) and the Jewish. Between one and the next lie years that are none: who just counts on gets there.
+_ERAS = ((1800, 0), (2400, 543), (1250, -578), (5600, 3761))
 
 
 def calendar_of(url: str, year: int = 0) -> str:
     """A key of the calendar that `url` belongs to, if its date is one that nobody needs; "" for any other URL.
 
-    An archive's dates lie between 1800 and two years from `year` (0: now): there is an end of them, and they are never
-    meant here. A calendar that makes its next page by itself goes beyond, and all such pages of one calendar have the
-    same key: the URL without its dates. Numbers count as dates only beside a word that says so, or written as
-    2031/05/31.
+    An archive's dates lie between 1800 and two years from `year` (0: now), or are as recent in another era (2569 and
+    1405 are 2026 in Thailand and Iran): there is an end of them, and they are never meant here. A calendar that makes
+    its next page by itself goes beyond, and all such pages of one calendar have the same key: the URL without its
+    dates. Numbers count as dates only beside a word that says so, or written as 2031/05/31.
     """
     low = url.lower()
     if not any(word in low for word in _WORDS) and not _ISO.search(low.partition("?")[0]):
@@ -95,7 +98,7 @@ def _odd_path(path: str, latest: int) -> tuple[str, bool]:
 
 
 def _odd(year: str, latest: int) -> bool:
-    return not _OLDEST <= int(year) <= latest
+    return not any(first <= int(year) <= latest + ahead for first, ahead in _ERAS)
 
 
 def _odd_value(word: str, value: str, latest: int) -> bool:

@@ -145,7 +145,8 @@ class Worker:
         """Signal handler: a host's robots.txt is known; its Crawl-delay counts up to FRONTIER_CRAWL_DELAY_MAX."""
         settings = self._crawler.settings
         agent = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT")
-        delay = min(robotparser.crawl_delay(agent) or 0.0, self._policy.crawl_delay_max)
+        asked = robotparser.crawl_delay(agent) or 0.0
+        delay = min(asked, self._policy.crawl_delay_max) if asked > 0 else 0.0  # a site may write nan or -1
         self.hosts.crawl_delay(self.admissions.host_of(request), delay)
 
     def _note_failure(self, request: Request | None, reason: str) -> None:

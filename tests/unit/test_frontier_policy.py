@@ -28,12 +28,20 @@ def policy(**settings: Any) -> Policy:
         ("DOWNLOAD_DELAY", "nan", "must be a finite number"),
         ("CONCURRENT_REQUESTS", "many", "must be a whole number"),
         ("SCHEDULER_PERSIST", "maybe", "must be 1 or 0"),
+        ("FRONTIER_LEASE", "1e300", "must be at most 1099511627776"),
+        ("FRONTIER_DEAD_MAX", 10**30, "must be at most 1099511627776"),
     ],
 )
 def test_a_bad_setting_is_named_with_its_value_and_the_remedy(name: str, value: object, remedy: str) -> None:
     with pytest.raises(ConfigError) as error:
         policy(**{name: value})
     assert str(error.value) == f"{name}={value}: {remedy}"
+
+
+@pytest.mark.parametrize("slot", [{"delay": "x"}, {"delay": -1}, {"delay": float("nan")}, {"concurrency": "x"}, 5])
+def test_a_bad_slot_is_named_with_its_host(slot: object) -> None:
+    with pytest.raises(ConfigError, match=r"^DOWNLOAD_SLOTS={'h.example': .*must be like"):
+        policy(DOWNLOAD_SLOTS={"h.example": slot, "other.example": {"delay": 1}})
 
 
 def test_autothrottle_is_refused() -> None:

@@ -9,7 +9,8 @@ from scrapy.utils.test import get_crawler
 from crawler.frontier.traps import Drops, calendar_of
 
 ODD = [
-    "/calendar/2031/05", "/calendar/2031", "/calendar/2031-5", "/calendar/05/2040/", "/month/99", "/week/123456",
+    "/2399/12/31", "/2572/01/01", "/1451/01/01", "/1249/01/01", "/1799/12/31", "/calendar/2031/05", "/calendar/2031",
+    "/calendar/2031-5", "/calendar/05/2040/", "/month/99", "/week/123456",
     "/events/2031/05/12", "/2031-05-12", "/agenda/1066/10", "/calendar?month=13", "/calendar?month=123456",
     "/x?year=2050&month=3", "/x?date=2031-05-01&v=1", "/x?date=20310501", "/x?tribe-bar-date=2031-05",
     "/x?event_date=01.05.2040",
@@ -22,6 +23,8 @@ USUAL = [
     "/calendar?month=5", "/x?date=1999-05-01", "/x?date=19990501", "/x?month=202605", "/x?day=1700000000", "/x?day=366",
     "/x?candidate=12345678", "/x?update=99999999", "/x?birthday=99999999", "/x?date=123",
     "/x?page=2031-05-01", "/x?id=20310501",
+    "/2569/05/31", "/news/1405/2/1", "/archive/1405/02/01", "/calendar/1447/11", "/calendar/5786/1",
+    "/x?date=2566-05-31", "/x?year=2570&month=3",
     "/x?yearbook=3000", "/day/5", "/date/tomorrow", "/x?date=", "/x?month", "/x?date=99999999999999999999",
 ]  # fmt: skip
 

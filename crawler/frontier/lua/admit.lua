@@ -22,7 +22,7 @@ local function seen(i)
   local holder = fingerprint and redis.call('HGET', locals_key, fingerprint)
   if not holder or holder == worker then return '0' end
   local beat = redis.call('HGET', workers_key, holder)
-  if beat and now - cmsgpack.unpack(beat)[1] <= LIVE then return '3' end
+  if beat and now - cmsgpack.unpack(beat)[1] <= math.min(LIVE, msg.lease / 2) then return '3' end   -- its parent comes back after 2/3
   redis.call('HDEL', locals_key, fingerprint)
   return '1'
 end
@@ -139,4 +139,4 @@ elseif count > 0 then
   if first_full then redis.call('HSET', meta_key, 'full', 1) end
 end
 for reason, n in pairs(msg.dropped) do redis.call('HINCRBY', meta_key, 'dropped:' .. reason, n) end
-if #msg.locals > 0 then redis.call('HDEL', locals_key, unpack(msg.locals)) end
+call_with(msg.locals, 'HDEL', locals_key)

@@ -30,7 +30,10 @@ local GRACE = math.min(15000, msg.lease)   -- after an outage workers get this l
 local FORGOTTEN = 3600000   -- a worker not heard of for this long is forgotten
 local PRUNE = 60000         -- how often that is looked after
 local AHEAD = 100       -- a request may be handed out this long before its host is due
-local LEVEL = 2 ^ 40    -- one step of priority in a queue's order; below it the age
+-- One step of priority in a queue's order; below it the age.  A score is exact up to 2^53: so is the age up to a priority
+-- of 2^20 either way, and beyond that to within 2^11 requests.
+local LEVEL = 2 ^ 32
+local MANY = 4000       -- values that one call takes: Lua's stack has room for 8000
 local FILTER, ADD, START, LOCAL = 1, 2, 4, 8   -- flags of an admission
 
 local meta_key, ready_key, requests_key = base .. ':meta', base .. ':ready', base .. ':requests'
@@ -45,6 +48,25 @@ local pins_key, jars_key, holders_key = base .. ':pins', base .. ':jars', base .
 local function has(flags, flag) return flags % (flag * 2) >= flag end
 local function queue_key(host) return base .. ':queue:' .. host end
 
+-- redis.call with a list of any length, of values or of pairs: in several calls if need be.
+local function call_with(list, command, key, option)
+  for first = 1, #list, MANY do
+    local last = math.min(first + MANY - 1, #list)
+    if option then redis.call(command, key, option, unpack(list, first, last))
+    else redis.call(command, key, unpack(list, first, last)) end
+  end
+end
+
+local function ask_for(list, command, key)   -- the same for a command that answers a value for each
+  if #list <= MANY then return redis.call(command, key, unpack(list)) end
+  local found = {}
+  for first = 1, #list, MANY do
+    local part = redis.call(command, key, unpack(list, first, math.min(first + MANY - 1, #list)))
+    for i = 1, #part do found[first + i - 1] = part[i] end
+  end
+  return found
+end
+
 -- ---------------------------------------------------------------- replay of a lost reply
 -- Kept is what does not change; the payloads of the leases are added each time.
 local function with_payloads(packed, leases)
@@ -52,7 +74,7 @@ local function with_payloads(packed, leases)
   if #leases > 0 then
     local ids = {}
     for i, lease in ipairs(leases) do ids[i] = lease[1] end
-    payloads = redis.call('HMGET', requests_key, unpack(ids))
+    payloads = ask_for(ids, 'HMGET', requests_key)
   end
   return packed .. cmsgpack.pack(payloads)
 end
@@ -133,7 +155,7 @@ if #msg.renew > 0 then
   for _, id in ipairs(mine) do
     deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + msg.lease, id
   end
-  if #deadlines > 0 then redis.call('ZADD', leases_key, 'XX', unpack(deadlines)) end
+  call_with(deadlines, 'ZADD', leases_key, 'XX')
 end
 for _, start in ipairs(msg.started) do rest_until(start[1], now + start[2]) end
 for _, host in ipairs(msg.refunds) do refund(host) end
@@ -229,8 +251,8 @@ if want > 0 and state == 'running' and meta.paused ~= '1' then
       lease_from(host[1], host[2], math.min(share, limits_of(host[1]).concurrency + msg.ahead), host[3])
     end
   end
-  if #turns > 0 then redis.call('ZADD', ready_key, unpack(turns)) end
-  if #gone > 0 then redis.call('ZREM', ready_key, unpack(gone)) end
+  call_with(turns, 'ZADD', ready_key)
+  call_with(gone, 'ZREM', ready_key)
 end
 
 -- ---------------------------------------------------------------- 6 seeds: moved and leased in the same step
@@ -266,8 +288,8 @@ if msg.seeds > 0 and not msg.drain and state == 'running' and meta.paused ~= '1'
 end
 
 if #grants > 0 then
-  redis.call('ZADD', leases_key, unpack(grants))
-  redis.call('HSET', owners_key, unpack(holders))
+  call_with(grants, 'ZADD', leases_key)
+  call_with(holders, 'HSET', owners_key)
   if redis.call('EXISTS', deliveries_key) == 1 then
     for _, lease in ipairs(leases) do
       lease[3] = tonumber(redis.call('HGET', deliveries_key, lease[1]) or 0)

@@ -58,10 +58,10 @@ local function wake(hosts)
   end
   if #awake == 0 then return end
   local turns = {}
-  for i, due in ipairs(redis.call('ZMSCORE', due_key, unpack(awake))) do
+  for i, due in ipairs(ask_for(awake, 'ZMSCORE', due_key)) do
     turns[2 * i - 1], turns[2 * i] = due and tonumber(due) > now and due or now_text, awake[i]
   end
-  redis.call('ZADD', ready_key, 'NX', unpack(turns))
+  call_with(turns, 'ZADD', ready_key, 'NX')
 end
 
 local function rest_until(host, when)

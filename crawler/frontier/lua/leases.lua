@@ -7,8 +7,8 @@ end
 
 -- `values`: the owners of the leases as they are stored. Only those of paced hosts are counted.
 local function release(ids, values)
-  redis.call('ZREM', leases_key, unpack(ids))
-  redis.call('HDEL', owners_key, unpack(ids))
+  call_with(ids, 'ZREM', leases_key)
+  call_with(ids, 'HDEL', owners_key)
   local freed, woken = {}, {}
   for _, value in ipairs(values) do
     if string.sub(value, -1) == '1' then
@@ -37,14 +37,14 @@ local function requeue(ids, values)
       queue[#queue + 1], queue[#queue + 2] = owner.order, ids[i]
     end
   end
-  for host, queue in pairs(queues) do redis.call('ZADD', queue_key(host), unpack(queue)) end
+  for host, queue in pairs(queues) do call_with(queue, 'ZADD', queue_key(host)) end
   wake(woken)
 end
 
 local function drop(ids)
-  redis.call('HDEL', requests_key, unpack(ids))
-  redis.call('HDEL', deliveries_key, unpack(ids))
-  if any_pins then redis.call('HDEL', pins_key, unpack(ids)) end
+  call_with(ids, 'HDEL', requests_key)
+  call_with(ids, 'HDEL', deliveries_key)
+  if any_pins then call_with(ids, 'HDEL', pins_key) end
 end
 
 -- The newest FRONTIER_DEAD_MAX letters are kept, and as many more as given-up hosts had requests: those must not push
@@ -79,7 +79,12 @@ local function bury_what_is_gone()
   if #ids > 0 then
     bury_hopeless(ids, host, record.given_up and why_given_up(record) or 'host given up: it has answered again since')
   end
-  if redis.call('EXISTS', key) == 0 then redis.call('SREM', gone_key, queue .. '\n' .. host) end
+  if redis.call('EXISTS', key) == 1 then return end
+  redis.call('SREM', gone_key, queue .. '\n' .. host)
+  if redis.call('EXISTS', base .. ':' .. queue) == 0 then return end   -- nothing came back meanwhile
+  if record.given_up then set_aside(queue, host)
+  elseif queue == 'queue:' .. host then wake({host})
+  else redis.call('ZADD', mine_key(string.sub(queue, 8, -#host - 2)), 'NX', now, host) end
 end
 
 -- Splits ids into those that this worker owns, with the owners as they are stored, and those it lost.
@@ -100,7 +105,7 @@ end
 local function owned(ids)
   local mine, values, place = {}, {}, {}
   if #ids == 0 then return mine, values, place end
-  local found = redis.call('HMGET', owners_key, unpack(ids))
+  local found = ask_for(ids, 'HMGET', owners_key)
   for i, value in ipairs(found) do
     if value and string.sub(value, 1, #own_mark) == own_mark then
       local n = #mine + 1

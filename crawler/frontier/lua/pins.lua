@@ -46,7 +46,7 @@ local function without_others_jars(popped, host)
   if #popped == 0 then return popped end
   local ids, kept = {}, {}
   for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
-  local jars = redis.call('HMGET', pins_key, unpack(ids))
+  local jars = ask_for(ids, 'HMGET', pins_key)
   for i, id in ipairs(ids) do
     local holder = jars[i] and holder_of(jars[i])
     if holder and holder ~= worker then

@@ -6,7 +6,7 @@
 --   reply  number of requests queued
 
 local base = KEYS[1]
-local LEVEL = 2 ^ 40   -- as in exchange.lua
+local LEVEL = 2 ^ 32   -- as in exchange.lua
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
