@@ -31,14 +31,14 @@ class CopyError(Exception):
 
 
 def git(folder: Path, *words: str, check: bool = True, stdin: bytes | None = None) -> bytes:
-    """What ``git WORDS`` prints in `folder`. Raises CopyError with git's own last line when it fails."""
+    """What ``git WORDS`` prints in `folder`. Raises CopyError with git's own line when it fails."""
     try:
         done = subprocess.run(["git", "-C", folder, *words], input=stdin, capture_output=True, check=False)
     except FileNotFoundError:
         raise CopyError("git: not found; install it") from None
     if check and done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["(no message)"]
-        raise CopyError(f"git {words[0]}: {lines[-1]}")
+        raise CopyError(f"git {words[0]}: {next((line for line in lines if line.startswith('fatal:')), lines[-1])}")
     return done.stdout
 
 
@@ -144,11 +144,8 @@ def update(source: str = "", ref: str = "HEAD") -> None:
     git(ROOT, "add", RECORD)
     left = git(ROOT, "diff", "--name-only", base, newer, "--", *YOURS).decode().split()
     print(f"from {base[:10]} to {newer[:10]}; look: git diff --cached; then: make check test, git commit")
-    print(
-        "\n".join(
-            f"yours, left alone; the template's change: git diff {base[:10]} {newer[:10]} -- {name}" for name in left
-        )
-    )
+    for name in left:
+        print(f"yours, left alone; the template's change: git diff {base[:10]} {newer[:10]} -- {name}")
     if conflicts:
         raise CopyError(f"both changed, resolve as after a git merge: {' '.join(conflicts)}")
 

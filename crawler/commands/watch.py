@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -38,14 +38,14 @@ def watch(
                 finished[row.name].append((time.monotonic(), row.finished))
             line = _headline(name, facts, _rate(done))
             if console.is_terminal:
-                live.update(_page(line, control, dead, finished), refresh=True)
+                live.update(Group(line, _tables(control, dead, finished)), refresh=True)
             else:
-                console.print(line)
+                console.print(line, soft_wrap=True)  # one line each, however long
             if facts["state"] in ("finished", "none"):
                 break
             pause(every)
     if not console.is_terminal:
-        console.print(_page(line, control, dead, finished))
+        console.print(_tables(control, dead, finished), end="")
 
 
 def _rate(done: deque[tuple[float, int]]) -> float:
@@ -55,17 +55,16 @@ def _rate(done: deque[tuple[float, int]]) -> float:
 
 def _headline(name: str, facts: dict[str, Any], rate: float) -> Text:
     paused = " PAUSED" if facts["paused"] else ""
+    run = f"run {facts['run']} {facts['state']}" if facts["state"] != "none" else "no run"
     return Text(
-        f"{name} run {facts['run']} {facts['state']}{paused}: {facts['queued']} queued, {facts['leased']} leased, "
+        f"{name} {run}{paused}: {facts['queued']} queued, {facts['leased']} leased, "
         f"{facts['done']} done ({rate:.1f} requests/s), {facts['dead']} dead, {facts['seeds']} seeds, "
         f"{facts['hosts_due']} of {facts['hosts_queued']} hosts due, "
         f"{facts['workers_live']} workers ({facts['workers_dead']} not heard of)"
     )
 
 
-def _page(
-    line: RenderableType, control: Control, dead: DeadLetters, finished: Mapping[str, deque[tuple[float, int]]]
-) -> Group:
+def _tables(control: Control, dead: DeadLetters, finished: Mapping[str, deque[tuple[float, int]]]) -> Group:
     workers = _table("worker", "state", "heard of", "holds", "requests/s", "done", "failed")
     for row in sorted(control.workers(), key=lambda row: row.age)[:_ROWS]:
         rate = f"{_rate(finished[row.name]):.1f}" if row.live else ""
@@ -79,7 +78,7 @@ def _page(
     letters = _table("newest dead letters", "request")
     for letter in islice(dead(), _LETTERS):
         letters.add_row(Text(letter.reason), Text(letter.url or letter.seed or ""))
-    return Group(line, *(table for table in (workers, hosts, letters) if table.row_count))
+    return Group(*(table for table in (workers, hosts, letters) if table.row_count))
 
 
 def _table(*columns: str) -> Table:

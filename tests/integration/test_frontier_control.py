@@ -134,12 +134,22 @@ def test_watch_shows_rates_until_the_run_ends(worker: FakeWorker, redis: redis_p
     text = out.getvalue()
     assert "10 queued" in text
     assert "10 done" in text
+    looks = [line for line in text.splitlines() if line.startswith("plain run 1 ")]
+    assert len(looks) == 4
+    assert all(line.endswith("heard of)") for line in looks), "one line each, however long"
     assert "requests/s" in text
     assert "callback: KeyError" in text
     assert "finished" in text
     line = next(line for line in text.splitlines() if line.startswith("w1")).split()
     assert float(line[-3]) > 1000, "requests/s of the worker"
     assert line[-2:] == ["15000", "17"]
+
+
+def test_watch_ends_at_once_without_a_run(redis: redis_py.Redis) -> None:
+    control, out = Control(redis, BASE, SeedKey(SEED_KEY, "list")), io.StringIO()
+    watch(control, DeadLetters(control), "plain", console=Console(file=out))
+    assert out.getvalue().startswith("plain no run: 0 queued")
+    assert out.getvalue().count("\n") == 1
 
 
 def test_workers_tell_the_dead(frontier: Frontier, worker: FakeWorker, redis: redis_py.Redis) -> None:
