@@ -232,7 +232,7 @@ class Frontier(RuleBasedStateMachine):
                 model.dead += bool(reason)
         for id_ in gives:
             model.live[id_].owner, model.live[id_].ended = None, False
-        for id_ in renews:
+        for id_ in [*renews, *unacked]:  # what was done, but waits for room, is not given to another
             model.live[id_].ended = False
         model.reclaim()
         self.take(worker, reply, want, seeds)
