@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -65,12 +64,8 @@ class Command(ScrapyCommand):
                 f"no items: there is no JSON-lines file in {folder} (FEED_DIR names the folder above it)"
             )
         items = merge.Merge(files, everything=opts.all)
-        try:
-            with formats.output(opts.output, name) as file:
-                formats.FORMATS[name](items, file)
-        except BrokenPipeError:  # `| head` has enough; nothing is to be flushed to it at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return
+        with formats.output(opts.output, name) as file:
+            formats.FORMATS[name](items, file)
         for path, line in items.torn:
             print(f"{path} line {line}: torn, left out", file=sys.stderr)
         files_ = "1 file" if len(files) == 1 else f"{len(files)} files"

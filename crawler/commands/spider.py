@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,6 +29,9 @@ def one_line(run: Run) -> Run:
     def wrapped(command: Any, args: list[str], opts: argparse.Namespace) -> None:
         try:
             run(command, args, opts)
+            sys.stdout.flush()
+        except BrokenPipeError:  # `| head` has enough; nothing is to be flushed to it at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             command.exitcode = 130

@@ -91,7 +91,9 @@ class PostgresPipeline:
                     await connection.execute(CREATE.format(table=self.table))
         except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise ServerError(f"POSTGRES_URL={masked(self.url)}: {reason}") from None
+            raise ServerError(
+                f"POSTGRES_URL={masked(self.url)}: cannot store items ({reason}): correct it, or start the server"
+            ) from None
 
     async def process_item(self, item: Any) -> Any:
         """Returns when the item's row is committed."""

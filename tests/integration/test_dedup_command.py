@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from crawler.dedup.sizing import Sizing
 from crawler.dedup.transfer import export, load
 from crawler.errors import ConfigError, StoredDataError
 from tests.support import seen
-from tests.support.project import run_scrapy
+from tests.support.project import PROJECT, clean_env, run_scrapy, scrapy_command
 
 BASE = "{crawler:quotes:0}"
 URL = "https://a.example/page"
@@ -83,6 +85,16 @@ def test_nothing_is_seen_before_a_crawl(dedup: Dedup, redis_url: str) -> None:
     assert dedup(redis_url, "check", "quotes", URL, **layered).stdout == f"not seen  {URL}\n"
     assert "nothing seen yet" in dedup(redis_url, "status", "quotes").stdout
     assert dedup(redis_url, "forget", "quotes", URL, **layered).stdout == f"was not seen  {URL}\n"
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    plan = scrapy_command(["dedup", "plan"])
+    env = clean_env({"PYTHONUNBUFFERED": ""})  # as behind `| head`: what is left is written at the end
+    done = subprocess.run(plan, cwd=PROJECT, env=env, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.stderr, done.returncode) == (b"", 0)
 
 
 @pytest.mark.parametrize(
