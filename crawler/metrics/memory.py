@@ -30,9 +30,12 @@ class Bloom:
 
 def bloom_of(parts: Iterable[Stored]) -> Bloom | None:
     """All the parts that may err as one (generations of a window); None when none does, as with an exact memory."""
+    parts = list(parts)
     blooms = [bloom for part in parts if (bloom := _bloom(part)) is not None]
     if not blooms:
         return None
+    # Each generation of a window has its share of the error rate, as they are all asked.
+    shares = max([int(part.fields["generations"]) + 1 for part in parts if part.kind.startswith("window/")], default=1)
     elements, room = sum(bloom.elements for bloom in blooms), sum(bloom.room for bloom in blooms)
     return Bloom(
         elements=elements,
@@ -40,7 +43,7 @@ def bloom_of(parts: Iterable[Stored]) -> Bloom | None:
         fill=elements / room if room else 0.0,
         size=sum(bloom.size for bloom in blooms),
         error=-math.expm1(sum(math.log1p(-bloom.error) for bloom in blooms)),
-        configured=max(bloom.configured for bloom in blooms),
+        configured=shares * max(bloom.configured for bloom in blooms),
     )
 
 

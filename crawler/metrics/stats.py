@@ -93,6 +93,7 @@ _OPEN_ENDED = re.compile(r"\d{4,}|.*[%?=&@].*|.{61,}")
 
 def families(stats: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[Metric]:
     """Every family of `stats`; `labels` (the same for the whole worker) come first in each series."""
+    stats = {_text(stat): value for stat, value in stats.items()}
     counted = {name: dict.fromkeys(counter.values, 0.0) for name, counter in COUNTERS.items()}
     rest: dict[str, float] = {}
     for stat, value in stats.items():
@@ -183,10 +184,18 @@ def _capped(values: Mapping[str, float], most: int, rest: str) -> dict[str, floa
     return kept
 
 
+def _text(name: object) -> str:
+    """`name` as UTF-8 can carry it: one stat of a spider must not cost all metrics."""
+    return str(name).encode(errors="replace").decode()
+
+
 def _number(value: Any) -> float | None:
     if isinstance(value, datetime):
         return value.timestamp()
-    return float(value) if isinstance(value, (int, float)) else None
+    try:
+        return float(value) if isinstance(value, (int, float)) else None
+    except OverflowError:  # an integer beyond what a float holds
+        return None
 
 
 def names() -> Iterable[str]:

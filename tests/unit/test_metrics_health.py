@@ -68,8 +68,17 @@ def test_generations_of_a_window_count_together() -> None:
     window = Stored("base", {"kind": "window/bitmap", "length": "1", "generations": "1"})
     found = bloom_of([window, bitmap(900), bitmap(300)])
     assert found is not None
+    assert found.configured == 2e-3, "each of the two has half of BLOOM_ERROR_RATE"
     assert (found.elements, found.room) == (1200, 2000)
     assert found.error == pytest.approx(Sizing(1000, 1e-3).estimated_error(900), rel=0.2)
+
+
+def test_a_window_of_full_generations_errs_as_configured_at_most() -> None:
+    window = Stored("base", {"kind": "window/bitmap", "length": "1", "generations": "4"})
+    full, young = bloom_of([window, *[bitmap(1000)] * 5]), bloom_of([window, bitmap(10)])
+    assert full is not None
+    assert young is not None
+    assert 1e-3 < full.error <= full.configured == young.configured == 5e-3
 
 
 def test_shards_count_together_and_the_fullest_one_counts() -> None:

@@ -96,6 +96,9 @@ def test_the_scaler_asks_for_what_is_shown() -> None:
     assert f'spider="{spider}"' in queries[0]["query"]
     lists = [trigger["metadata"]["listName"] for trigger in spec["triggers"] if trigger["type"] == "redis"]
     assert lists == [f"{spider}:start_urls"]
+    namespace = yaml.safe_load((K8S / "overlays" / "fed" / "kustomization.yaml").read_text())["namespace"]
+    addresses = [trigger["metadata"]["address"] for trigger in spec["triggers"] if trigger["type"] == "redis"]
+    assert addresses == [f"redis.{namespace}.svc:6379"], "the operator is in a namespace of its own"
     assert f"TriggerAuthentication/{spec['triggers'][1]['authenticationRef']['name']}" in scaled
 
 

@@ -122,3 +122,10 @@ def test_any_stats_give_metrics(values: dict[str, Any]) -> None:
     for family in stats.families(values, SPIDER):
         keys = [(sample.name, tuple(sorted(sample.labels.items()))) for sample in family.samples]
         assert len(keys) == len(set(keys)), "a series twice: Prometheus would refuse the scrape"
+
+
+@pytest.mark.parametrize("odd", [{"shop/\udcff": 1}, {"canonical/stripped/\udc00": 1}, {"big": 10**400}, {7: 1}])
+def test_an_odd_stat_costs_no_other(odd: dict[Any, Any]) -> None:
+    found = shown({**odd, "retry/count": 3})
+    assert found["crawler_scrapy_stat", "retry/count"] == 3
+    assert "".join(label for _, label in found).encode(), "all of it can be sent"
