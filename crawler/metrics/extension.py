@@ -263,6 +263,8 @@ class MetricsExtension(Collector):
         server, self.server = self.server, None
         if server is None:
             return
+        if any(isinstance(file, Textfile) for file in self._files):  # what it says now stays
+            await self._refresh()
         if self._ticking is not None:
             self._ticking.cancel()
         self._files, files = [], self._files

@@ -145,11 +145,15 @@ def test_a_signal_ends_the_lingering(site: Sites, redis_url: str, tmp_path: Path
 
 
 def test_nobody_is_waited_for_who_never_came(site: Sites, redis_url: str, tmp_path: Path) -> None:
-    crew = Watched(site(pages=4, easy=True), redis_url, tmp_path, METRICS_LINGER="0.5", DOWNLOAD_DELAY="0.3")
+    more = {"METRICS_LINGER": "0.5", "DOWNLOAD_DELAY": "0.3", "METRICS_TEXTFILE": str(tmp_path)}
+    crew = Watched(site(pages=4, easy=True), redis_url, tmp_path, **more)
     crew.start("w1")
     crew.finish()
     assert "Metrics:" in crew.log("w1")
     assert "for the last scrape" not in crew.log("w1")
+    kept = Series.of((tmp_path / "crawler_w1.prom").read_text())
+    assert kept.sum("crawler_frontier_workers", state="live") == 0, "the file that stays tells of the end"
+    assert kept.sum("crawler_bloom_elements") >= 4
 
 
 def test_nothing_is_served_when_switched_off(site: Sites, redis_url: str, tmp_path: Path) -> None:

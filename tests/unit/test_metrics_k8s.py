@@ -115,6 +115,8 @@ def test_each_overlay_renders_whole(overlay: str) -> None:
     assert worker <= kinds
     assert ({"Job", "Deployment"} - worker).isdisjoint(kinds)
     assert redis <= kinds or (overlay == "external-redis" and redis.isdisjoint(kinds))
+    if overlay != "run":
+        assert "replicas" not in found["Deployment/worker"]["spec"], "the scaler has the number, not the next apply"
     pod = found["Job/crawl" if overlay == "run" else "Deployment/worker"]["spec"]["template"]
     assert pod["metadata"]["labels"]["app.kubernetes.io/part-of"] == "crawler", "the PodMonitor selects by it"
     (url,) = [variable for variable in pod["spec"]["containers"][0]["env"] if variable["name"] == "REDIS_URL"]
