@@ -64,6 +64,8 @@ class Server:
         if server is None:
             return
         server.close()
+        for _ in range(5):  # the loop takes some turns until a connection that came in just now is one of the clients
+            await asyncio.sleep(0)
         if self._clients:
             await asyncio.wait(self._clients, timeout=1)
         for task in list(self._clients):
