@@ -57,6 +57,15 @@ class FuzzSpider(Spider):
 SPIDER = FuzzSpider()
 
 
+def _queue(request: Request) -> None:
+    """Writes a request as the frontier would, or it says why not."""
+    try:
+        payload.encode(request, SPIDER)
+        payload.host_of(request)
+    except Unserialisable as error:
+        _one_line(error)
+
+
 def decode(data: bytes) -> bool:
     """A queue entry; what was read can be written again or says why not."""
     for read in (payload.url_of, payload.priority_of):
@@ -68,11 +77,7 @@ def decode(data: bytes) -> bool:
         request = payload.decode(data, SPIDER)
     except PayloadError as error:
         return _one_line(error)
-    try:
-        payload.encode(request, SPIDER)
-        payload.host_of(request)
-    except Unserialisable as error:
-        _one_line(error)
+    _queue(request)
     return True
 
 
@@ -83,11 +88,7 @@ def seed(data: bytes) -> bool:
     except SeedError as error:
         return _one_line(error)
     for request in requests:
-        try:
-            payload.encode(request, SPIDER)
-            payload.host_of(request)
-        except Unserialisable as error:
-            _one_line(error)
+        _queue(request)
     return True
 
 
