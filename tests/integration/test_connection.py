@@ -13,8 +13,7 @@ import pytest
 import redis as redis_py
 from scrapy.settings import Settings
 
-from crawler import connection
-from crawler.connection import async_client, check, masked, resolve_url, sync_client
+from crawler.connection import async_client, check, clients, masked, probe, resolve_url, sync_client
 from crawler.errors import ConfigError, CrawlerError, ServerError
 from tests.support.proxy import Proxy
 from tests.support.server import RedisServer, free_port
@@ -234,12 +233,12 @@ def test_time_outs_and_overrides() -> None:
 
 
 def test_ignored_params_are_said_once(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    connection._warned.clear()
+    clients._warned.clear()
     values = settings(REDIS_URL=redis_url, REDIS_PARAMS={"retry_on_timeout": True})
     for _ in range(3):
         sync_client(values).close()
     assert [record.message for record in caplog.records].count(
-        "REDIS_PARAMS: retry_on_timeout is ignored: a command is sent once, see crawler/connection.py"
+        "REDIS_PARAMS: retry_on_timeout is ignored: a command is sent once, see crawler/connection/clients.py"
     ) == 1
 
 
@@ -308,11 +307,11 @@ def test_a_server_that_speaks_something_else() -> None:
 def test_eviction_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     with RedisServer(options=["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"]) as server:
         check(settings(REDIS_URL=server.url))
-    [message] = [record.getMessage() for record in caplog.records if record.name == "crawler.connection"]
+    [message] = [record.getMessage() for record in caplog.records if record.name == "crawler.connection.probe"]
     assert "allkeys-lru" in message
     assert "noeviction" in message
 
 
 def test_version_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ServerError, match=r"is Redis 6\.2\.9: the project needs Redis 7\.0 or later"):
-        connection._check_info(Settings(), "redis://h", {"redis_version": "6.2.9"})
+        probe._check_info(Settings(), "redis://h", {"redis_version": "6.2.9"})

@@ -18,7 +18,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
-from crawler import connection
+from crawler.connection import clients
 from crawler.dedup import MemoryBloomDupeFilter, options
 from crawler.frontier.failures import FailureReasons
 from crawler.frontier.fed import idle_seconds
@@ -129,7 +129,7 @@ def test_how_many_duplicates_are_logged(debug: bool, lines: int, caplog: pytest.
 
 def test_sentinels_get_their_own_password() -> None:
     settings = Settings({"REDIS_SENTINEL_PARAMS": {"password": "of the sentinels"}})
-    assert connection._sentinel_kwargs(settings, Retry(NoBackoff(), 0))["password"] == "of the sentinels"
+    assert clients._sentinel_kwargs(settings, Retry(NoBackoff(), 0))["password"] == "of the sentinels"
 
 
 def compose_only() -> Iterator[str]:
