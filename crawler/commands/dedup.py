@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.commands import ScrapyCommand
 
 from crawler.commands import figures
-from crawler.commands.spider import find_spider, make_fingerprinter, one_line, one_line_flags
+from crawler.commands.plan import plan
+from crawler.commands.seen import Seen
+from crawler.commands.spider import find_spider, one_line, one_line_flags
 from crawler.errors import ConfigError, StoredDataError
 
 if TYPE_CHECKING:
-    import redis
-    from scrapy import Spider
-    from scrapy.settings import Settings
-
-    from crawler.dedup.memory import SeenMemory
     from crawler.dedup.report import Part
 
 
@@ -87,116 +84,7 @@ def _on_shards(action: Action, shards: Sequence[Seen], opts: argparse.Namespace,
     return max(codes, default=0)
 
 
-class Seen:
-    """What an action works on: a spider's memory, and the fingerprints its pages have."""
-
-    def __init__(self, settings: Settings, spider_class: type[Spider], client: redis.Redis, base: str) -> None:
-        from scrapy.utils.misc import load_object
-
-        self.settings, self.spider_class, self.client = settings.copy(), spider_class, client
-        spider_class.update_settings(self.settings)
-        self.name, self.base = spider_class.name, base
-        self.path = str(self.settings["DUPEFILTER_CLASS"])
-        self.dupefilter = load_object(self.settings["DUPEFILTER_CLASS"])
-
-    @classmethod
-    def shards(cls, settings: Settings, spider_class: type[Spider], client: redis.Redis) -> list[Seen]:
-        """Each part of a spider's memory; `client` may be a cluster's."""
-        from crawler.frontier.spread import stored_shards
-        from crawler.keys import Keys
-        from crawler.nodes import node_of
-
-        own = settings.copy()
-        spider_class.update_settings(own)
-        keys = Keys.from_settings(own, spider_class.name)
-        shards = keys.spread(stored_shards(client, keys, own))
-        found = [cls(settings, spider_class, node_of(client, one.tag), one.dedup) for one in shards]
-        for number, seen in enumerate(found):
-            seen.name += f" (shard {number})" if len(found) > 1 else ""
-        return found
-
-    def shard_of(self, url: str, shards: int) -> int:
-        """The shard that a URL's host belongs to."""
-        from scrapy import Request
-
-        from crawler.canonical import canonical_host
-        from crawler.frontier.payload import host_of
-        from crawler.keys import shard_of
-
-        fingerprinter = make_fingerprinter(self.settings, self.spider_class)
-        try:
-            host = host_of(Request(url), getattr(fingerprinter, "canonical_host", canonical_host))
-        except ValueError as error:
-            raise ConfigError("URL", url, f"is not one that can be crawled ({error})") from None
-        return shard_of(host, shards)
-
-    def memory(self) -> SeenMemory:
-        """The memory; ConfigError if the dupefilter keeps none on the server."""
-        if not hasattr(self.dupefilter, "memory_at"):
-            raise ConfigError("DUPEFILTER_CLASS", self.path, "keeps no memory on the server that this command knows")
-        memory: SeenMemory = self.dupefilter.memory_at(self.settings, self.client, self.base)
-        return memory
-
-    def fingerprints(self, urls: Sequence[str]) -> list[bytes]:
-        """Of GET requests for the URLs, as this spider's crawl would make them."""
-        from scrapy import Request
-
-        fingerprinter = make_fingerprinter(self.settings, self.spider_class)
-        fingerprints = []
-        for url in urls:
-            try:
-                fingerprints.append(fingerprinter.fingerprint(Request(url)))
-            except ValueError as error:
-                raise ConfigError("URL", url, f"is not one that can be crawled ({error})") from None
-        return fingerprints
-
-
 # Actions --------------------------------------------------------------------------------------------------------------
-
-
-def plan(settings: Settings, opts: argparse.Namespace) -> None:
-    """Sizes and errors, before anything is stored."""
-    from crawler.dedup import options, report
-
-    wanted = settings.copy()
-    if opts.capacity is not None:
-        wanted.set("BLOOM_CAPACITY", figures.count("--capacity", opts.capacity))
-    if opts.error_rate is not None:
-        wanted.set("BLOOM_ERROR_RATE", figures.share("--error-rate", opts.error_rate))
-    capacity, error = options.capacity(wanted), options.error_rate(wanted)
-    facts = report.plan(capacity, error)
-    if opts.json:
-        print(json.dumps(facts))
-        return
-    bits, theory, lost = (
-        facts["bits_per_page"],
-        facts["theory_bits_per_page"],
-        figures.few(facts["expected_lost_pages"]),
-    )
-    print(f"A Bloom filter for {capacity:,} pages that errs on at most {error:g} of the new ones")
-    print(f"  {bits:.1f} bits per page (theory {theory:.1f}), k = {facts['k']}")
-    print(f"  {figures.size(facts['bytes'])} in {facts['keys']:,} keys when full, nothing before it is used")
-    print(f"  an error is a page that is never crawled: expect {lost} of {capacity:,}")
-    print("  begun smaller, it grows to this size in layers, within the same error\n")
-    rows = [["pages", "Bloom", "lost pages", "compact", "exact", "scrapy-redis"]]
-    rows += [_plan_row(pages, error) for pages in sorted({10**7, 10**8, 10**9, capacity})]
-    figures.print_table(rows)
-
-
-def _plan_row(pages: int, error: float) -> list[str]:
-    from crawler.dedup import report
-    from crawler.dedup.sizing import CompactSizing, Sizing
-
-    sizing = Sizing(pages, error)
-    compact = report.compact_bytes(CompactSizing(pages, error), pages) if error >= 1e-8 else None
-    return [
-        f"{pages:,}",
-        figures.size(report.bitmap_bytes(sizing, pages)),
-        figures.few(report.expected_losses(sizing, pages)),
-        "-" if compact is None else figures.size(compact),
-        figures.size(report.EXACT * pages),
-        figures.size(report.SCRAPY_REDIS * pages),
-    ]
 
 
 def status(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:

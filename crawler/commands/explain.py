@@ -28,7 +28,7 @@ def explain(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> No
 
     from crawler.canonical import canonical_host, canonical_url
     from crawler.frontier.explain import explain as look
-    from crawler.frontier.payload import host_of
+    from crawler.frontier.slot import host_of
 
     try:
         request = Request(rest[0])

@@ -22,6 +22,7 @@ from crawler.frontier.failures import describe
 from crawler.frontier.local import Locals
 from crawler.frontier.message import ADD, CAPPED, ENDLESS, FILTER, FULL, LOCAL, NEW, SEEN, START, Admission, bounded
 from crawler.frontier.outbox import Outbox
+from crawler.frontier.slot import host_of
 from crawler.frontier.traps import CALENDAR, calendar_of
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Admissions:
 
     def host_of(self, request: Request) -> str:
         """The host whose queue and pace a request belongs to."""
-        return payload.host_of(request, self._canonical_host)
+        return host_of(request, self._canonical_host)
 
     def item_of(self, request: Request) -> bytes:
         """How the dupefilter knows a request."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from crawler.frontier.control import SEED, Control
 from crawler.frontier.deadletters import DeadLetters
-from crawler.frontier.payload import PayloadError, host_of, url_of
+from crawler.frontier.payload import PayloadError, url_of
+from crawler.frontier.slot import host_of
 
 if TYPE_CHECKING:
     from scrapy import Request

@@ -19,17 +19,15 @@ classes; their ``attributes`` travel). No name in a payload is ever imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from scrapy.http import Request
 
-from crawler.canonical import canonical_host
 from crawler.frontier.callbacks import method_of, name_of
 from crawler.frontier.classes import BASE_ATTRIBUTES, check_attributes, class_of, code_of
 from crawler.frontier.message import bounded
+from crawler.frontier.slot import lasting_meta
 from crawler.frontier.values import PayloadError, Unserialisable, expect, locate, one_line, pack, path_of, unpack
 
 if TYPE_CHECKING:
@@ -43,7 +41,6 @@ __all__ = [
     "Unserialisable",
     "decode",
     "encode",
-    "host_of",
     "priority_of",
     "url_of",
 ]
@@ -70,11 +67,6 @@ class Field(IntEnum):
     ATTRIBUTES = 13  # of subclasses: name → value
     REFERER = 14  # instead of HEADERS when that is the only one: [n, rest], the first n bytes are those of the URL
 
-
-# Written by Scrapy for one download of one request; a request that copied its parent's meta must not inherit them.
-# "download_slot" is judged apart (_is_default_slot), because users set it as well.
-TRANSIENT_META = frozenset({"download_latency", "cached_response", "cache_timestamp"})
-_SUSPECT_META = TRANSIENT_META | {"download_slot"}
 
 # Plain ints: an IntEnum is a subclass of int, which the strict packer hands to `default`, and attribute access costs.
 (_CLASS, _ERRBACK, _METHOD, _HEADERS, _BODY, _COOKIES, _META, _CB_KWARGS, _FLAGS, _ENCODING, _PRIORITY, _DONT_FILTER,
@@ -120,7 +112,7 @@ def _fields(request: Request, spider: Spider) -> dict[int, Any]:  # noqa: C901 (
         fields[_BODY] = request.body
     if request.cookies:
         fields[_COOKIES] = request.cookies
-    if request.meta and (meta := _lasting_meta(request)):
+    if request.meta and (meta := lasting_meta(request)):
         fields[_META] = meta
     if request.cb_kwargs:
         fields[_CB_KWARGS] = request.cb_kwargs
@@ -146,46 +138,6 @@ def _add_headers(fields: dict[int, Any], request: Request) -> None:
         fields[_REFERER] = [same, referer[same:]]  # a link's Referer is most of the URL once more
     else:
         fields[_HEADERS] = headers
-
-
-def _lasting_meta(request: Request) -> dict[Any, Any]:
-    """The request's meta without what Scrapy wrote for one download."""
-    meta = request.meta
-    if _SUSPECT_META.isdisjoint(meta):
-        return meta
-    kept = {key: value for key, value in meta.items() if key not in TRANSIENT_META}
-    if "download_slot" in kept and _is_default_slot(request, kept["download_slot"]):
-        del kept["download_slot"]
-    return kept
-
-
-def _is_default_slot(request: Request, slot: object) -> bool:
-    """True if `slot` is what Scrapy itself writes: the host name of this request's URL or of one that redirected to it.
-
-    Any other value is the user's and travels. (That a page's slot is not inherited with its copied meta is seen to
-    where it is written, in ``crawler/frontier/politeness.py``.)
-    """
-    redirects = request.meta.get("redirect_urls")
-    urls = [request.url, *(redirects if isinstance(redirects, list) else ())]
-    return any(_hostname(url) == slot for url in urls)
-
-
-def host_of(request: Request, canonical_host: Callable[[str], str] = canonical_host) -> str:
-    """The host whose queue and pace a request belongs to: the slot its user chose, else the URL's canonical host.
-
-    A fingerprinter with site rules has a `canonical_host` of its own: one page must not stand in two queues.
-    """
-    slot = request.meta.get("download_slot")
-    if slot and not _is_default_slot(request, slot):
-        return one_line(str(slot)) or canonical_host(request.url)  # a name among the frontier's keys and fields
-    return canonical_host(request.url)
-
-
-def _hostname(url: object) -> str:
-    try:
-        return urlsplit(str(url)).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _add_class(fields: dict[int, Any], request: Request, spider: Spider) -> None:

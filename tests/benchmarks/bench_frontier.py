@@ -30,6 +30,7 @@ from crawler.frontier.message import ADD, FILTER, Message, Reply
 from crawler.frontier.policy import Policy
 from crawler.frontier.script import source
 from crawler.frontier.seedkey import SeedKey
+from crawler.frontier.slot import host_of
 from crawler.keys import Keys
 from tests.support.seen import start
 from tests.support.server import RedisServer
@@ -89,7 +90,7 @@ class Driver:
         request = self.request(number)
         fingerprint = self.fingerprinter.fingerprint(request)
         item = self.admission.encode(fingerprint)
-        return (payload.host_of(request), FILTER | ADD, item, fingerprint, 0, payload.encode(request, self.spider))
+        return (host_of(request), FILTER | ADD, item, fingerprint, 0, payload.encode(request, self.spider))
 
     def say(self, **fields: Any) -> Reply:
         """One exchange."""

@@ -12,6 +12,7 @@ from scrapy_redis.queue import PriorityQueue
 
 from crawler.dedup import BloomDupeFilter
 from crawler.frontier import payload
+from crawler.frontier.slot import host_of
 from tests.integration.frontier_spiders import Plain
 from tests.support.server import RedisServer
 from tests.support.shard import Shard
@@ -43,7 +44,7 @@ def ours(client: redis.Redis) -> None:
     shard.join()
     outbox, keys = [], []
     for request in requests():
-        host = payload.host_of(request)
+        host = host_of(request)
         outbox.append((host, 0, b"", b"", request.priority, payload.encode(request, SPIDER)))
         keys.append(fingerprint(request))
         if len(outbox) == BATCH:

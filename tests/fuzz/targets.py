@@ -32,6 +32,7 @@ from crawler.frontier import payload
 from crawler.frontier.payload import PayloadError, Unserialisable
 from crawler.frontier.seedfile import Reader
 from crawler.frontier.seeds import SeedError, requests_from_seed
+from crawler.frontier.slot import host_of
 
 _T = TypeVar("_T")
 
@@ -61,7 +62,7 @@ def _queue(request: Request) -> None:
     """Writes a request as the frontier would, or it says why not."""
     try:
         payload.encode(request, SPIDER)
-        payload.host_of(request)
+        host_of(request)
     except Unserialisable as error:
         _one_line(error)
 
