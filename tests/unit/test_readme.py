@@ -42,7 +42,7 @@ HELD_BY = {
     '"new" for one URL, many workers': "integration/test_dedup_processes.py::test_each_element_is_new_exactly_once",
     "spellings of one URL": "unit/test_readme.py::test_the_pairs_that_are_merged",
     "pace of a site": "e2e/test_workers.py::test_one_pace_for_a_site_whatever_the_number_of_workers",
-    "requests in Redis": "unit/test_payload.py::test_any_bytes_are_a_request_or_a_payload_error",
+    "requests in Redis": "unit/test_payload_stored.py::test_any_bytes_are_a_request_or_a_payload_error",
     "one bad seed among ten": "e2e/test_seeds.py::test_one_malformed_seed_of_ten_costs_only_itself",
     "metrics, alerts, dashboard": "unit/test_metrics_deploy.py::test_each_alert_is_explained_and_has_both_cases",
 }
