@@ -58,7 +58,7 @@ def compact(sizing: CompactSizing, *, growth: bool = True) -> LuaAdmission:
     """Many small sets of 32-bit integers; without `growth` they take `sizing.capacity` elements in all."""
     loads = _numbers(sizing.load(index) for index in range(MAX_LAYERS))
     constants = f"{_limits(sizing, growth)}local LOADS = {loads}\n"
-    return LuaAdmission("compact", Module("compact", constants), positions.encode_compact)
+    return LuaAdmission("compact", Module("compact", constants), positions.encode_compact, positions.pack_compact)
 
 
 def layered(history: LuaAdmission, recent: int) -> LuaAdmission:

@@ -52,17 +52,17 @@ class SeenMemory:
         return int(self._run("fold", msgpack.packb(count)))
 
     def _batch(self, operation: str, fingerprints: Sequence[bytes]) -> bytes:
-        answer: bytes = self._run(operation, self.admission.pack_many(fingerprints))
-        return answer
+        return self._run(operation, self.admission.pack_many(fingerprints))
 
     def _run(self, operation: str, packed: bytes) -> bytes:
         try:
-            self.epoch, answer = self._script(self._config, operation.encode(), packed)
+            reply: bytes = self._script(self._config, operation.encode(), packed)
         except redis.ResponseError as error:
             if str(error).startswith("DEDUP "):
                 raise StoredDataError(str(error).removeprefix("DEDUP ")) from None
             raise
-        return answer  # type: ignore[no-any-return]
+        self.epoch, _, answer = reply.partition(b" ")
+        return answer
 
 
 class _Script:

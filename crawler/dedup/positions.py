@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import add
 from struct import Struct, unpack_from
 
 from mmh3 import mmh3_x64_128_digest
@@ -32,6 +33,7 @@ LAYOUT = 2
 HASH_BYTES = 6
 _DIGEST_BYTES = 16
 _COMPACT = Struct(">6s2xi4x").iter_unpack
+_HEADS = [b"%c" % (0xA0 | size) for size in range(32)].__getitem__  # of msgpack's short raw strings
 
 
 def encode(fingerprint: bytes, shape: Shape) -> bytes:
@@ -117,5 +119,11 @@ def encode_compact(fingerprints: Sequence[bytes]) -> list[bytes]:
     >>> encode_compact([b"a"])[0][6:]
     b'1518931537\\x00'
     """
-    digests = b"".join([mmh3_x64_128_digest(fingerprint, 0) for fingerprint in fingerprints])
+    digests = b"".join(map(mmh3_x64_128_digest, fingerprints))
     return [b"%b%d\x00" % parts for parts in _COMPACT(digests)]
+
+
+def pack_compact(fingerprints: Sequence[bytes]) -> bytes:
+    """:func:`encode_compact` as one msgpack array of raw strings; each is shorter than 32 bytes."""
+    items = encode_compact(fingerprints)
+    return b"\xdd%b%b" % (len(items).to_bytes(4), b"".join(map(add, map(_HEADS, map(len, items)), items)))

@@ -1,7 +1,7 @@
 """What the memories of seen pages cost and how often they err, on real servers: ``make bench-dedup``.
 
 That writes ``docs/dedup.json``, from which ``dedup_figures.py`` makes the tables and the picture of ``docs/dedup.md``.
-What is timed, and so needs a machine without other work: ``ARGS='-k "rate or time or longest"'``.
+What is timed, and so needs a machine without other work: ``ARGS='-k "rate or server_time or inside or longest"'``.
 
 Ratios compare what ran in turns within the same minute; the best of several rounds stands for a quiet machine. Server
 time is what INFO commandstats says of the script, divided by its elements.
@@ -199,7 +199,7 @@ def rate(step: Callable[[list[bytes]], object], start: int, count: int) -> float
     return count / (time.perf_counter() - begun)
 
 
-def compare_rates(client: redis.Redis, contenders: dict[str, LuaAdmission], rounds: int = 9) -> list[dict[str, Any]]:
+def compare_rates(client: redis.Redis, contenders: dict[str, LuaAdmission], rounds: int = 25) -> list[dict[str, Any]]:
     """Rates of new elements beside pipelined SADD, in turns."""
     client.flushall()
     steps: dict[str, Callable[[list[bytes]], object]] = {"SADD pipelined": partial(pipelined_sadd, client)}
@@ -410,10 +410,11 @@ def test_longest_call(client: redis.Redis) -> None:
     """
     client.config_set("slowlog-log-slower-than", 0)
     client.config_set("slowlog-max-len", 200_000)
+    loop = client.register_script(LOOP)
+    loop()  # the first call only finds that the server has no such script
     client.slowlog_reset()
     memory = SeenMemory(client, "{b}", kinds.bitmap(Sizing(100_000_000, 1e-6)))
     memory.prepare()
-    loop = client.register_script(LOOP)
     for batch in batches(0, 400 * message.BATCH, message.BATCH):
         memory.add(batch)
         loop()

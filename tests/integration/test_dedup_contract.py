@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import redis as redis_py
 
+from crawler.dedup import kinds
 from crawler.dedup.admission import LuaAdmission
 from crawler.dedup.memory import SeenMemory, clear
+from crawler.dedup.sizing import CompactSizing, Sizing
 from crawler.errors import StoredDataError
 from tests.support import seen
 from tests.support.server import RedisServer, wait_for
@@ -63,6 +66,27 @@ def test_growth_forgets_nothing_and_takes_nothing_new_for_seen(place: tuple[str,
         assert some.add(fingerprints(start, start + 250)) == b"1" * 250
     assert some.has(fingerprints(0, 3000)) == b"1" * 3000
     assert some.has(fingerprints(5000, 7000)) == b"0" * 2000
+
+
+def test_a_batch_is_told_what_its_elements_would_be_one_by_one(place: tuple[str, redis_py.Redis]) -> None:
+    """With repeats inside a batch, and batches that end in the next layer."""
+    kind, client = place
+    draw = random.Random(4).choices(fingerprints(0, 900), k=1500)
+    together = SeenMemory(client, "{together}", admission(kind, 150))
+    apart = SeenMemory(client, "{apart}", admission(kind, 150))
+    verdicts = b"".join(together.add(draw[at : at + 70]) for at in range(0, len(draw), 70))
+    assert verdicts == b"".join(apart.add([one]) for one in draw)
+    assert verdicts.count(b"1") == len(set(draw))
+
+
+@pytest.mark.parametrize("make", [kinds.bitmap, kinds.compact], ids=["bitmap", "compact"])
+def test_a_batch_that_is_too_much_for_a_full_memory_is_taken_as_far_as_there_is_room(
+    redis: redis_py.Redis, make: Callable[..., LuaAdmission]
+) -> None:
+    sizing = Sizing(100, 1e-6) if make is kinds.bitmap else CompactSizing(100, 1e-6)
+    memory = SeenMemory(redis, "{full}", make(sizing, growth=False))
+    assert memory.add(fingerprints(0, 90)) == b"1" * 90
+    assert memory.add(fingerprints(80, 130)) == b"0" * 10 + b"1" * 10 + b"F" * 30
 
 
 def test_forgetting_where_the_kind_can(place: tuple[str, redis_py.Redis]) -> None:

@@ -55,6 +55,12 @@ def test_a_batch_is_encoded_as_its_elements_are(fingerprints: list[bytes], shape
     assert msgpack.unpackb(positions.pack_many(fingerprints, shape), raw=True) == one_by_one
 
 
+@given(st.lists(st.binary(max_size=40), max_size=300))
+def test_a_compact_batch_is_packed_as_its_elements_are(fingerprints: list[bytes]) -> None:
+    packed = positions.pack_compact(fingerprints)
+    assert msgpack.unpackb(packed, raw=True) == positions.encode_compact(fingerprints)
+
+
 @given(st.binary(max_size=40), shapes)
 def test_every_position_is_inside_its_lane(fingerprint: bytes, shape: Shape) -> None:
     item = positions.encode(fingerprint, shape)

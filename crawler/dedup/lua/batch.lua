@@ -4,7 +4,7 @@
 -- ARGV[1]  msgpack map given to dedup_open
 -- ARGV[2]  "add", "has", "forget" or "fold"
 -- ARGV[3]  msgpack array of encoded elements; fold: how many
--- → the epoch, and one character per element (fold: how many are left to fold); or an error reply DEDUP …
+-- → the epoch, a space, and one character per element (fold: how many are left to fold); or an error reply DEDUP …
 --     add     "1" new and recorded, "0" seen, "F" full and not recorded
 --     has     "1" seen, "0" not
 --     forget  "1" forgotten, "0" was not there, "F" this kind of memory cannot
@@ -17,7 +17,7 @@ local answers = {}
 if operation == "fold" then
   local left = dedup_fold(state, items)
   dedup_close(state)
-  return { state.epoch, left }
+  return state.epoch .. " " .. left
 elseif operation == "add" then
   answers = dedup_add_all(state, items)
 else
@@ -26,4 +26,4 @@ else
 end
 for i = 1, #items do answers[i] = letters[answers[i]] end
 if operation ~= "has" then dedup_close(state) end
-return { state.epoch, table.concat(answers) }
+return state.epoch .. " " .. table.concat(answers)

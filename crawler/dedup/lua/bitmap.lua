@@ -116,6 +116,35 @@ local function add(state, item)
   return verdict
 end
 
+-- The same for a batch that the newest layer takes whole: what is the same for all is looked up once.
+local function add_all(state, items)
+  local number, verdicts = #items, {}
+  if state.count + number > state.room or LIMIT > 0 and state.count + number > LIMIT then
+    for i = 1, number do verdicts[i] = add(state, items[i]) end
+    return verdicts
+  end
+  local name, blocks, older, new = state.names[state.layers], state.blocks[state.layers], state.layers - 1, 0
+  local first, last, call, struct_unpack, numbered, merged = FIRST, LAST, call, struct_unpack, numbered, merged
+  for i = 1, number do
+    local item, verdict = items[i], 0
+    local hash = struct_unpack(">I6", item)
+    local place = hash % blocks
+    local slot = place % SLOTS
+    local segment = (place - slot) / SLOTS
+    local key, at = numbered(name, segment), first[slot + 1]
+    local bits = call("GETRANGE", key, at, last[slot + 1])
+    local block = merged(bits ~= "" and bits or EMPTY, item)
+    if block and (older == 0 or not find(state, older, hash, item)) then
+      if bits == "" then allocate(state, key, segment) end
+      call("SETRANGE", key, at, block)
+      verdict, new = 1, new + 1
+    end
+    verdicts[i] = verdict
+  end
+  if new > 0 then state.count, state.changed = state.count + new, true end
+  return verdicts
+end
+
 local function has(state, item)
   return find(state, state.layers, struct_unpack(">I6", item), item)
 end
@@ -133,4 +162,4 @@ local function room(state)
   return LIMIT > 0 and LIMIT - state.count or nil
 end
 
-return { open = open, add = add, has = has, forget = forget, room = room, close = close }
+return { open = open, add = add, add_all = add_all, has = has, forget = forget, room = room, close = close }

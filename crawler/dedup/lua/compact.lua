@@ -47,25 +47,52 @@ local function has(state, item)
   return false
 end
 
+-- Whether a layer older than the newest has it.
+local function older(state, hash, member)
+  for layer = state.layers - 1, 1, -1 do
+    if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return true end
+  end
+  return false
+end
+
 -- The newest layer is asked by adding to it.
 local function add(state, item)
   if LIMIT > 0 and state.count >= LIMIT then return has(state, item) and 0 or -1 end
-  local hash, member = struct_unpack(">I6s", item)
   if state.count >= state.room and state.layers < #LOADS then
-    for layer = state.layers, 1, -1 do
-      if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return 0 end
-    end
+    if has(state, item) then return 0 end
     grow(state)
-  else
-    for layer = state.layers - 1, 1, -1 do
-      if call("SISMEMBER", key_of(state, layer, hash), member) == 1 then return 0 end
-    end
   end
+  local hash, member = struct_unpack(">I6s", item)
+  if older(state, hash, member) then return 0 end
   local key = key_of(state, state.layers, hash)
   if call("SADD", key, member) == 0 then return 0 end
   expire(state, key)
   state.count, state.changed = state.count + 1, true
   return 1
+end
+
+-- The same for a batch that the newest layer takes whole: what is the same for all is looked up once.
+local function add_all(state, items)
+  local number, verdicts = #items, {}
+  if state.count + number > state.room or LIMIT > 0 and state.count + number > LIMIT then
+    for i = 1, number do verdicts[i] = add(state, items[i]) end
+    return verdicts
+  end
+  local name, sets, first, expires, new = state.names[state.layers], state.sets[state.layers], state.layers == 1,
+    state.expires, 0
+  for i = 1, number do
+    local hash, member = struct_unpack(">I6s", items[i])
+    local verdict = 0
+    if first or not older(state, hash, member) then
+      local key = numbered(name, hash % sets)
+      verdict = call("SADD", key, member)
+      if verdict == 1 and expires then expire(state, key) end
+      new = new + verdict
+    end
+    verdicts[i] = verdict
+  end
+  if new > 0 then state.count, state.changed = state.count + new, true end
+  return verdicts
 end
 
 local function forget(state, item)
@@ -89,4 +116,4 @@ local function room(state)
   return LIMIT > 0 and LIMIT - state.count or nil
 end
 
-return { open = open, add = add, has = has, forget = forget, room = room, close = close }
+return { open = open, add = add, add_all = add_all, has = has, forget = forget, room = room, close = close }

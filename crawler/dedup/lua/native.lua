@@ -5,6 +5,8 @@
 -- Metadata:  error_rate, capacity, count
 -- Key:       BASE:dedup:ID:filter  the server's filter; the item is the fingerprint
 
+local MOST = 1000 -- elements of a call: as many as the stack of a Lua call surely holds
+
 local function open(base, _, expires)
   local state, m, problem = open_meta(base, "native", expires, "error_rate", "capacity", "count")
   if not state then return nil, problem end
@@ -37,20 +39,22 @@ local function add(state, item)
 end
 
 local function add_all(state, items)
-  local verdicts = {}
-  if LIMIT > 0 and state.count + #items > LIMIT then
-    for i = 1, #items do verdicts[i] = add(state, items[i]) end
+  local number, verdicts, new = #items, {}, 0
+  if LIMIT > 0 and state.count + number > LIMIT then
+    for i = 1, number do verdicts[i] = add(state, items[i]) end
     return verdicts
   end
   if state.missing then create(state) end
-  for from = 1, #items, 1000 do -- as many as the stack of a Lua call surely holds
-    local answers = call("BF.MADD", state.key, unpack(items, from, math.min(from + 999, #items)))
-    for i = 1, #answers do
-      verdicts[from + i - 1] = answers[i]
-      state.count = state.count + answers[i]
+  for from = 1, number, MOST do
+    local answers = call("BF.MADD", state.key, unpack(items, from, math.min(from + MOST - 1, number)))
+    for i = 1, #answers do new = new + answers[i] end
+    if number <= MOST then
+      verdicts = answers
+    else
+      for i = 1, #answers do verdicts[from + i - 1] = answers[i] end
     end
   end
-  state.changed = true
+  state.count, state.changed = state.count + new, true
   return verdicts
 end
 
