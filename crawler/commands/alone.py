@@ -8,13 +8,20 @@ and leave the seeds where they are. The page is one that somebody named by hand:
 from __future__ import annotations
 
 import argparse
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.conf import arglist_to_dict
+from scrapy.utils.spider import spidercls_for_request
 from scrapy_redis.spiders import RedisMixin
 
-from crawler.commands.spider import find_spider, one_line
+from crawler import config
+from crawler.commands.spider import check_arguments, find_spider, one_line
+from crawler.starts import is_web
 
 if TYPE_CHECKING:
     from typing import Self
@@ -46,10 +53,56 @@ class Alone:
 
     @one_line
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Runs Scrapy's command, if the spider that is asked for exists."""
-        if name := getattr(opts, "spider", None):
-            find_spider(self.settings, [name], "--spider SPIDER")  # type: ignore[attr-defined]
+        """Runs Scrapy's command, if there is such a spider and it can be made."""
+        url = args[0] if args and is_web(args[0]) else ""
+        if spider_class := self._spider_class(url, getattr(opts, "spider", None)):
+            _tell(spider_class, url, getattr(opts, "spargs", {}))
         super().run(args, opts)  # type: ignore[misc]
+
+    def _spider_class(self, url: str, name: str | None) -> type[Spider] | None:
+        """The one that Scrapy will take."""
+        settings: Any = self.settings  # type: ignore[attr-defined]
+        if name:
+            return find_spider(settings, [name], "--spider SPIDER")
+        return spidercls_for_request(get_spider_loader(settings), Request(url), None) if url else None
+
+
+class OnePage(Alone):
+    """For commands that follow no link: the page may be a local file, and ``-a`` gives the spider its arguments."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """``-a NAME=VALUE``, as for ``crawl`` and ``parse``."""
+        super().add_options(parser)  # type: ignore[misc]
+        parser.add_argument("-a", dest="spargs", action="append", default=[], metavar="NAME=VALUE",
+                            help="set spider argument (may be repeated)")  # fmt: skip
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """The arguments as a dict."""
+        super().process_options(args, opts)
+        settings: Any = self.settings  # type: ignore[attr-defined]
+        schemes = config.words(settings, "CRAWLER_SCHEMES", "http,https") | {"file"}
+        settings.set("CRAWLER_SCHEMES", ",".join(sorted(schemes)), priority=PRIORITY)
+        try:
+            opts.spargs = arglist_to_dict(opts.spargs)
+        except ValueError:
+            raise UsageError("Invalid -a value, use -a NAME=VALUE", print_help=False) from None
+
+
+def _tell(spider_class: type[Spider], url: str, arguments: dict[str, str]) -> None:
+    """Spiders will be made with the `arguments`; one that asks where to ``start`` begins at the page, if not told.
+
+    One is made for trial, so that what is missing is one line: Scrapy would show it as a traceback.
+    """
+    if url and "start" in inspect.signature(spider_class.__init__).parameters:
+        arguments = {"start": url, **arguments}
+    check_arguments(spider_class, arguments)
+    spider_class(**arguments)
+    make = spider_class.from_crawler
+
+    def from_crawler(crawler: Crawler, *args: Any, **kwargs: Any) -> Spider:
+        return make(crawler, *args, **{**arguments, **kwargs})
+
+    spider_class.from_crawler = from_crawler  # type: ignore[method-assign]
 
 
 class NoSeeds:

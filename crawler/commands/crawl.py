@@ -16,7 +16,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.log import configure_logging, get_scrapy_root_handler
 
 from crawler.commands import legacy, precheck
-from crawler.commands.spider import find_spider
+from crawler.commands.spider import check_arguments, find_spider
 from crawler.errors import ConfigError, CrawlerError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Command(crawl.Command):
         if len(args) > 1:
             raise ConfigError("spider", " ".join(args), "one spider at a time: scrapy crawl SPIDER [-a NAME=VALUE]")
         spider_class = find_spider(self.settings, args, "scrapy crawl SPIDER [-a NAME=VALUE]")
+        check_arguments(spider_class, arguments)
         precheck.check(self.settings)
         self.crawler_process = process = _process(self.settings, log)
         legacy.warn(self.settings)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scrapy.commands import fetch
 
-from crawler.commands.alone import Alone
+from crawler.commands.alone import OnePage
 
 
-class Command(Alone, fetch.Command):
+class Command(OnePage, fetch.Command):
     """Scrapy's command, without the shared frontier."""

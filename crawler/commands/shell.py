@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scrapy.commands import shell
 
-from crawler.commands.alone import Alone
+from crawler.commands.alone import OnePage
 
 
-class Command(Alone, shell.Command):
+class Command(OnePage, shell.Command):
     """Scrapy's command, without the shared frontier."""

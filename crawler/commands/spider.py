@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -78,6 +79,15 @@ def _loader(settings: BaseSettings) -> SpiderLoaderProtocol:
         if not any(f"{module}.".startswith(f"{error.name}.") for module in modules):
             raise  # an import in a spider of the user's, who needs the traceback
         raise ConfigError("SPIDER_MODULES", ",".join(modules), f"there is no module {error.name}") from None
+
+
+def check_arguments(spider_class: type[Spider], arguments: dict[str, str]) -> None:
+    """Raises ConfigError if the spider's constructor needs another argument, or takes none of that name."""
+    try:
+        inspect.signature(spider_class).bind(**arguments)
+    except TypeError as error:
+        remedy = f"cannot be made ({error}): give its arguments with -a NAME=VALUE"
+        raise ConfigError("spider", spider_class.name, remedy) from None
 
 
 def whole_number(name: str, value: object, *, low: int | None = 0) -> int:

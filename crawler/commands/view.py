@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scrapy.commands import view
 
-from crawler.commands.alone import Alone
+from crawler.commands.alone import OnePage
 
 
-class Command(Alone, view.Command):
+class Command(OnePage, view.Command):
     """Scrapy's command, without the shared frontier."""

@@ -30,6 +30,11 @@ class Fed(RedisSpider):
         self.logger.info("server %r", self.server.connection_pool.connection_kwargs.get("path"))
         yield {"title": response.css("title::text").get()}
 
+class Picky(scrapy.Spider):
+    name = "picky"
+    def __init__(self, country, **kwargs):
+        super().__init__(**kwargs)
+
 class Broken(scrapy.Spider):
     name = "broken"
     async def start(self):
@@ -95,6 +100,47 @@ def test_no_server_is_started_for(args: list[str], said: str, env: dict[str, str
     assert "Traceback" not in done.stderr
     assert not (project / ".scrapy").exists()
     assert not (project / "items").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["fetch", "--spider=site", "{page}"], "<title>hello</title>"),
+        (["fetch", "--spider=sitemap", "{file}", "-a", "start={page}"], "<title>here</title>"),
+        (["shell", "--spider=site", "-c", "spider.start_urls", "{page}"], "['{page}']"),
+        (["shell", "-c", "response.css('title::text').get()", "{file}"], "here"),
+        (["parse", "--spider=site", "{page}"], "'title': 'hello'"),
+    ],
+    ids=["fetch", "fetch-file", "shell", "shell-file", "parse"],
+)
+def test_a_page_of_a_spider_that_asks_where_to_start(
+    args: list[str], said: str, env: dict[str, str], project: Path, page: str
+) -> None:
+    (file := project / "here.html").write_text("<title>here</title>")
+    done = run_scrapy([arg.format(page=page, file=file.as_uri()) for arg in args] + ["--nolog"], env, cwd=project)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said.format(page=page) in done.stdout
+    assert not (project / ".scrapy").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["fetch", "--spider=site", "{file}"], "start=: say where to begin: -a start=https://example.com/"),
+        (
+            ["parse", "--spider=picky", "{page}", *SPIDERS_HERE],
+            "spider=picky: cannot be made (missing a required argument",
+        ),
+    ],
+    ids=["fetch", "parse"],
+)
+def test_a_spider_that_cannot_be_made_for_a_page_is_one_line(
+    args: list[str], line: str, env: dict[str, str], project: Path, page: str
+) -> None:
+    file = (project / "here.html").as_uri()
+    done = run_scrapy([arg.format(page=page, file=file) for arg in args] + ["--nolog"], env, cwd=project)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert line in done.stderr
 
 
 def test_debugging_leaves_a_shared_crawl_alone(
