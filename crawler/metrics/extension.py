@@ -10,8 +10,9 @@ import asyncio
 import logging
 import platform
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import scrapy
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -24,6 +25,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from crawler import config, connection
+from crawler.dedup.options import capacity
 from crawler.errors import ConfigError, CrawlerError
 from crawler.frontier.fed import feed_key
 from crawler.frontier.policy import host_delays
@@ -66,6 +68,7 @@ class MetricsExtension(Collector):
         self._instruments: Instruments | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._files: list[Textfile | Discovery] = []
+        self._failing: set[Path | str] = set()  # what cannot be written or read now, which the log has said
         self._opened, self._watched = time.monotonic(), False  # whether anybody ever looked
         self._scraped, self._stopped = asyncio.Event(), asyncio.Event()
 
@@ -97,20 +100,18 @@ class MetricsExtension(Collector):
         try:
             await server.start()
         except ConfigError as error:  # an endpoint less is no reason to crawl less
-            logger.error("%s: this worker shows no metrics", error)
-            return
-        self.server = server
-        taken = f" (METRICS_PORT={self.options.port} is taken)" if server.moved else ""
-        logger.info("Metrics: http://%s/metrics%s", server.address, taken)
+            logger.error("%s: this worker has no metrics endpoint", error)
+        else:
+            self.server = server
+            taken = f" (METRICS_PORT={self.options.port} is taken)" if server.moved else ""
+            logger.info("Metrics: http://%s/metrics%s", server.address, taken)
         self._files = self._make_files(spider)
         self._ticking = asyncio.create_task(self._tick(), name="metrics files")
 
     async def spider_closed(self, spider: Spider, reason: str) -> None:
         """Stays for one more scrape, then stops."""
         self.health.closing = True
-        if self.server is None:
-            return
-        if reason not in ("shutdown", "run_finished"):
+        if self.server is not None and reason not in ("shutdown", "run_finished"):
             await self._linger()
         await self._stop()
 
@@ -172,16 +173,19 @@ class MetricsExtension(Collector):
             return connection.sync_client(settings, single_connection_client=True, **patience)
 
         delay, delays = host_delays(settings)
+        ordinary = max([2 * seconds for seconds in (delay, *delays.values())])
+        if config.flag(settings, "ROBOTSTXT_OBEY", True):
+            ordinary = max(ordinary, 1 + config.number(settings, "FRONTIER_CRAWL_DELAY_MAX", 30))
+        limit = 0 if config.flag(settings, "BLOOM_GROWTH", True) else capacity(settings)
         seeds, _ = feed_key(spider, settings)
-        return Sampler(connect, shards, seeds, max([delay, *delays.values()]))
+        return Sampler(connect, shards, seeds, ordinary, limit)
 
     def _make_files(self, spider: Spider) -> list[Textfile | Discovery]:
         files: list[Textfile | Discovery] = []
         options, worker = self.options, self._worker_name
         if options.textfile is not None:
             files.append(Textfile(options.textfile, worker, self.registry))
-        if options.discovery is not None:
-            assert self.server is not None
+        if options.discovery is not None and self.server is not None:
             files.append(Discovery(options.discovery, self.server.address, {"spider": spider.name, "worker": worker}))
         return files
 
@@ -209,9 +213,12 @@ class MetricsExtension(Collector):
             return
         try:
             self._sample = await self._sampler.sample()
-        except (RedisError, OSError, CrawlerError):
+        except Exception as error:
             self._sample = None
             self._sampler.close()
+            if not isinstance(error, (RedisError, OSError, CrawlerError)) and "sample" not in self._failing:
+                logger.exception("Metrics: what Redis holds for them cannot be understood")
+                self._failing.add("sample")
 
     async def _metrics(self, headers: Mapping[str, str]) -> Answer:
         await self._refresh()
@@ -226,6 +233,9 @@ class MetricsExtension(Collector):
         return _probe(self.health.healthy(time.monotonic()))
 
     async def _readyz(self, _: Mapping[str, str]) -> Answer:
+        engine: Any = self.crawler.engine
+        if engine is not None and engine._slot is not None and engine._slot.closing is not None:
+            return _probe(Verdict(False, "closing"))  # within FRONTIER_GRACE, long before `spider_closed`
         return _probe(self.health.ready(time.monotonic()))
 
     async def _livez(self, _: Mapping[str, str]) -> Answer:
@@ -239,14 +249,21 @@ class MetricsExtension(Collector):
 
     async def _write_files(self) -> None:
         for file in self._files:
-            try:
-                if isinstance(file, Textfile):
-                    await self._refresh()
-                    file.write()
-                else:
-                    await asyncio.to_thread(file.enter)
-            except OSError as error:
-                logger.warning("%s cannot be written (%s): the metrics endpoint goes on", file.path, error.strerror)
+            if isinstance(file, Textfile):
+                await self._refresh()
+            await self._at(file, file.write)
+
+    async def _at(self, file: Textfile | Discovery, write: Callable[[], None]) -> None:
+        """A textfile is made on the loop, where what it tells is counted; the discovery asks around, in a thread."""
+        try:
+            write() if isinstance(file, Textfile) else await asyncio.to_thread(write)
+            self._failing.discard(file.path)
+        except OSError as error:
+            if file.path not in self._failing:
+                logger.warning(
+                    "%s cannot be written (%s): the crawl goes on, and tries again", file.path, error.strerror
+                )
+            self._failing.add(file.path)
 
     async def _linger(self) -> None:
         """Until Prometheus has seen the end, METRICS_LINGER seconds at most; not when nobody has looked for so long."""
@@ -260,20 +277,14 @@ class MetricsExtension(Collector):
             event.cancel()
 
     async def _stop(self) -> None:
-        server, self.server = self.server, None
-        if server is None:
-            return
-        if any(isinstance(file, Textfile) for file in self._files):  # what it says now stays
-            await self._refresh()
         if self._ticking is not None:
             self._ticking.cancel()
         self._files, files = [], self._files
         for file in files:
-            try:
-                await asyncio.to_thread(file.leave) if isinstance(file, Discovery) else file.write()
-            except OSError as error:
-                logger.warning("%s cannot be written (%s)", file.path, error.strerror)
-        await server.stop()
+            await self._at(file, file.leave)
+        server, self.server = self.server, None
+        if server is not None:
+            await server.stop()
         if self._sampler is not None:
             self._sampler.close()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import re
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-_DAY = 86_400.0
+logger = logging.getLogger(__name__)
+
+_ABANDONED = 900.0  # seconds without a writing (there is one every ten) after which a worker's file is no use any more
+_LASTING = ("counter", "histogram")  # types whose last values stay true
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -41,31 +45,57 @@ class Textfile:
     """Writes what `registry` has to a ``.prom`` file: `path` itself, or in the folder `path` one file per worker.
 
     Only ``crawler_*``: node_exporter has ``process_*`` of its own. Each series gets a label `worker`, because it would
-    clash with another worker's. The last values stay after the crawl; files that are a day old are removed.
+    clash with another worker's. node_exporter serves a file for as long as it is there, so nothing may stay that is
+    true only while the worker lives: at the end the file keeps the counters alone, and whoever writes to a folder
+    removes files there that nobody has written for a quarter of an hour.
     """
 
     def __init__(self, path: Path, worker: str, registry: CollectorRegistry) -> None:
-        self.path = path / f"crawler_{re.sub(r'[^A-Za-z0-9_-]', '_', worker)}.prom" if path.is_dir() else path
-        self._labelled = CollectorRegistry()
+        self._folder = path if path.is_dir() else None
+        self.path = path / f"crawler_{re.sub(r'[^A-Za-z0-9_-]', '_', worker)}.prom" if self._folder else path
+        self._labelled, self._ending = CollectorRegistry(), CollectorRegistry()
         self._labelled.register(_Labelled(registry, {"worker": worker}))
-        if path.is_dir():
-            _remove_old(path)
+        self._ending.register(_Labelled(registry, {"worker": worker}, _LASTING))
+        self._own: int | None = None  # inode of what was written last, as nobody else's file can have
 
     def write(self) -> None:
         """Replaces the file. Raises OSError."""
-        replace(self.path, generate_latest(self._labelled))
+        self._replace(self._labelled)
+
+    def leave(self) -> None:
+        """Replaces the file by what stays true: the counters. Raises OSError."""
+        self._replace(self._ending)
+
+    def _replace(self, registry: CollectorRegistry) -> None:
+        if self._own is not None and _inode(self.path) not in (self._own, None):
+            logger.warning(
+                "METRICS_TEXTFILE=%s: another worker writes it too, and only one of them is seen at a time: "
+                "name a folder, where each has its own (by WORKER_NAME)", self.path,
+            )  # fmt: skip
+        replace(self.path, generate_latest(registry))
+        self._own = _inode(self.path)
+        if self._folder is not None:
+            _remove_abandoned(self._folder)
+
+
+def _inode(path: Path) -> int | None:
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_ino
+    return None
 
 
 class _Labelled(Collector):
-    def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
-        self._registry, self._labels = registry, dict(labels)
+    def __init__(
+        self, registry: CollectorRegistry, labels: Mapping[str, str], types: Collection[str] | None = None
+    ) -> None:
+        self._registry, self._labels, self._types = registry, dict(labels), types
 
     def describe(self) -> list[Metric]:
         return []  # nothing is collected when it is registered
 
     def collect(self) -> Iterator[Metric]:
         for metric in self._registry.collect():
-            if metric.name.startswith("crawler_"):
+            if metric.name.startswith("crawler_") and (self._types is None or metric.type in self._types):
                 own = Metric(metric.name, metric.documentation, metric.type)
                 own.samples = [
                     sample._replace(labels={**sample.labels, **self._labels})
@@ -75,10 +105,10 @@ class _Labelled(Collector):
                 yield own
 
 
-def _remove_old(folder: Path) -> None:
-    for file in folder.glob("crawler_*.prom"):
+def _remove_abandoned(folder: Path) -> None:
+    for file in (*folder.glob("crawler_*.prom"), *folder.glob(".crawler_*.prom.*")):  # half-written ones as well
         with contextlib.suppress(OSError):
-            if time.time() - file.stat().st_mtime > _DAY:
+            if time.time() - file.stat().st_mtime > _ABANDONED:
                 file.unlink()
 
 
@@ -94,7 +124,7 @@ class Discovery:
     def __init__(self, path: Path, address: str, labels: Mapping[str, str]) -> None:
         self.path, self._entry = path, {"targets": [address], "labels": dict(labels)}
 
-    def enter(self) -> None:
+    def write(self) -> None:
         """Adds or renews the entry. Raises OSError."""
         self._update([self._entry])
 

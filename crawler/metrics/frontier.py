@@ -27,8 +27,8 @@ GAUGES: dict[str, tuple[str, str]] = {
         "",
     ),
     "crawler_frontier_hosts": (
-        "Hosts by state: due and waiting have queued requests, busy ones (with a delay) are being asked, backing_off "
-        "ones may be asked only in more than a minute (or two ordinary delays)." + WIDE,
+        "Hosts by state: due and waiting have queued requests, busy ones (with a delay) are being asked; waiting ones "
+        "are also backing_off if they may be asked only in more than a minute (or two ordinary delays)." + WIDE,
         "state",
     ),
     "crawler_frontier_workers": (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Bloom:
     """A memory that may err. `room` is elements that fit before it grows, `size` is bytes (0: not known).
 
-    `fill` is the share of the room that is taken, `error` the share of new pages taken for seen.
+    `fill` is the share taken of the room that new elements go to, `error` the share of new pages taken for seen.
     """
 
     elements: int
@@ -28,19 +28,27 @@ class Bloom:
     configured: float
 
 
-def bloom_of(parts: Iterable[Stored]) -> Bloom | None:
-    """All the parts that may err as one (generations of a window); None when none does, as with an exact memory."""
+def bloom_of(parts: Iterable[Stored], limit: int = 0, recent: int = 0) -> Bloom | None:
+    """All the parts that may err as one; None when none does, as with an exact memory.
+
+    Of a window's generations only the newest takes what is new, so `fill` is that one's: the others, full or not, wait
+    for their end. `limit`: elements that it may have in all when it must not grow (0: no limit); `recent`: those that a
+    layered memory still keeps in front of it, which count there.
+    """
     parts = list(parts)
-    blooms = [bloom for part in parts if (bloom := _bloom(part)) is not None]
+    judged = [(part, bloom) for part in parts if (bloom := _bloom(part)) is not None]
+    blooms = [bloom for _, bloom in judged]
     if not blooms:
         return None
+    current = newest(parts)
+    taken = sum(bloom.elements for part, bloom in judged if part in current) + recent
+    room = limit or sum(bloom.room for part, bloom in judged if part in current)
     # Each generation of a window has its share of the error rate, as they are all asked.
     shares = max([int(part.fields["generations"]) + 1 for part in parts if part.kind.startswith("window/")], default=1)
-    elements, room = sum(bloom.elements for bloom in blooms), sum(bloom.room for bloom in blooms)
     return Bloom(
-        elements=elements,
-        room=room,
-        fill=elements / room if room else 0.0,
+        elements=sum(bloom.elements for bloom in blooms),
+        room=sum(bloom.room for bloom in blooms),
+        fill=taken / room if room else 0.0,
         size=sum(bloom.size for bloom in blooms),
         error=-math.expm1(sum(math.log1p(-bloom.error) for bloom in blooms)),
         configured=shares * max(bloom.configured for bloom in blooms),
@@ -70,19 +78,21 @@ def _bloom(part: Stored) -> Bloom | None:
     capacity, configured = int(fields["capacity"]), float(fields["error_rate"])
     sizing = Sizing(capacity, configured)
     layers = len(part.layers) or sizing.layers_for(elements)  # a native filter keeps its layers to itself
-    error = _compact_error(capacity, configured, elements) if part.kind == "compact" else 0.0
-    if part.kind != "compact" and elements:
-        error = sizing.estimated_error(elements)
+    law = CompactSizing(capacity, configured) if part.kind == "compact" else sizing
+    error = law.estimated_error(elements) if elements else 0.0
     size = sum(part.layers) * part.block_bytes
     room = sizing.total_capacity(layers)
     return Bloom(elements, room, elements / room, size, error, configured)
 
 
-def _compact_error(capacity: int, error: float, elements: int) -> float:
-    """In each layer an element meets as many strangers as its set has, each equal with 2^-32."""
-    sizing, left, index, total = CompactSizing(capacity, error), elements, 0, 0.0
-    while left > 0:
-        held = min(left, capacity << index)
-        total += held / sizing.sets(index) / 2**32
-        left, index = left - held, index + 1
-    return total
+def newest(parts: Iterable[Stored]) -> list[Stored]:
+    """Those that new elements go to: the parts of a window's newest generation; without a window all."""
+    parts = list(parts)
+    last = max(map(_generation, parts), default=0)
+    return [part for part in parts if _generation(part) == last]
+
+
+def _generation(part: Stored) -> int:
+    """Its number in a window (the role that :func:`crawler.dedup.stored.read_stored` gives it); 0 without one."""
+    kind, _, number = part.role.partition(" ")
+    return int(number.split()[0]) if kind == "generation" else 0

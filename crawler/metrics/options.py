@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
+# What reads the file passes over all others without a word.
+_READ = {"METRICS_TEXTFILE": (".prom",), "METRICS_SD_FILE": (".json", ".yml", ".yaml")}
+_READERS = {"METRICS_TEXTFILE": "is no folder, and node_exporter", "METRICS_SD_FILE": "Prometheus"}
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Where metrics are shown. `linger` is seconds; `textfile` and `discovery` are None when not wanted."""
@@ -46,6 +51,8 @@ def _path(name: str, value: str) -> Path | None:
         raise ConfigError(name, value, f"the folder {path.parent} does not exist: make it, or correct the path")
     if path.is_dir() and name == "METRICS_SD_FILE":
         raise ConfigError(name, value, "must name a file, not a folder")
+    if not path.is_dir() and path.suffix not in _READ[name]:
+        raise ConfigError(name, value, f"{_READERS[name]} reads only files that end in {' or '.join(_READ[name])}")
     return path
 
 

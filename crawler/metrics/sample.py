@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
@@ -18,7 +19,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from crawler.dedup.stored import Stored, read_stored
 from crawler.frontier.control import LIVE
-from crawler.metrics.memory import Bloom, bloom_of, over_shards
+from crawler.metrics.memory import Bloom, bloom_of, newest, over_shards
 from crawler.nodes import node_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ FORGOTTEN = 900.0
 """Seconds after which a worker that vanished without a word is not reported any more."""
 
 FAR = 60.0
-"""A host whose turn is further away than this (or than two ordinary delays) was told to wait, or fails."""
+"""Seconds beyond which a host's turn is so far away that it was told to wait, or fails; unless delays are that long.
+Hosts without queued requests do not count: nobody waits for them."""
 
 
 class Server(NamedTuple):
@@ -69,6 +71,7 @@ class Sampler:
     """Takes samples through a client of its own, at most one per `every` seconds, however many look.
 
     `shards` are the bases of each shard's keys, of its frontier and of its memory; the first one is the run's home.
+    `delay` is the longest wait that is ordinary (seconds), `limit` how many elements a memory may have (0: it grows).
     """
 
     def __init__(
@@ -77,17 +80,18 @@ class Sampler:
         shards: Sequence[tuple[str, str]],
         seed_key: str,
         delay: float,
+        limit: int = 0,
         every: float = 0.5,
     ) -> None:
         self._connect, self._shards, self._seed_key = connect, list(shards), seed_key
         self._home = self._shards[0][0]
-        self._far = round(1000 * max(FAR, 2 * delay))
-        self._every = every
+        self._far = round(1000 * max(FAR, delay))
+        self._limit, self._every = limit, every
         self._client: Any = None  # redis-py's types can't tell that replies are bytes
         self._busy = asyncio.Lock()
         self._taken = float("-inf")
         self._sample = Sample()
-        self._memory: tuple[list[list[Stored]], Bloom | None] = ([], None)
+        self._memory: tuple[list[tuple[list[Stored], int]], Bloom | None] = ([], None)
 
     async def sample(self) -> Sample:
         """A fresh sample. Raises redis-py's errors and OSError."""
@@ -138,7 +142,7 @@ class Sampler:
             pipe.zcount(f"{base}:ready", "-inf", now)
             pipe.zrange(f"{base}:ready", 0, 0, withscores=True)
             pipe.hlen(f"{base}:inflight")
-            pipe.zcount(f"{base}:due", now + self._far, "+inf")
+            pipe.zcount(f"{base}:ready", now + self._far, "+inf")
         pipe.info("memory", "stats")
         *answers, info = pipe.execute(raise_on_error=False)
         for answer in answers:
@@ -157,10 +161,16 @@ class Sampler:
         return taken + max((count for count in counts if isinstance(count, int)), default=0)
 
     def _bloom(self) -> Bloom | None:
-        parts = [read_stored(node_of(self._client, dedup), dedup) for _, dedup in self._shards]
-        if parts != self._memory[0]:
-            self._memory = parts, over_shards(map(bloom_of, parts))
+        stored = [self._stored(node_of(self._client, dedup), dedup) for _, dedup in self._shards]
+        if stored != self._memory[0]:
+            self._memory = stored, over_shards(bloom_of(parts, self._limit, recent) for parts, recent in stored)
         return self._memory[1]
+
+    def _stored(self, node: Any, dedup: str) -> tuple[list[Stored], int]:
+        """A memory's parts; and how many elements a layered one holds in front of a filter that has a limit."""
+        parts = read_stored(node, dedup)
+        layered = [part for part in newest(parts) if self._limit and part.kind.startswith("layered/")]
+        return parts, sum(map(node.scard, chain.from_iterable(map(Stored.keys, layered))))
 
 
 def _now(node: Any) -> int:

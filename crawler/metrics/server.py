@@ -123,7 +123,8 @@ def _message(answer: Answer, *, body: bool) -> bytes:
 
 def _listen(host: str, port: int) -> socket.socket:
     """A socket that listens on `port`, or on the first free one above it."""
-    for number in range(port, min(port + _TRIES, 65536) if port else 1):
+    last = min(port + _TRIES - 1, 65535) if port else 0
+    for number in range(port, last + 1):
         family, kind, _, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind)
         try:
@@ -137,4 +138,4 @@ def _listen(host: str, port: int) -> socket.socket:
         else:
             listener.setblocking(False)
             return listener
-    raise ConfigError("METRICS_PORT", port, f"is taken, and so are the {_TRIES} ports above it")
+    raise ConfigError("METRICS_PORT", port, f"is taken, and so are all ports up to {last}")

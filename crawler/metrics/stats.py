@@ -157,9 +157,9 @@ def _others(stats: Mapping[str, float], labels: Mapping[str, str]) -> Metric:
     text = "Any other number among Scrapy's stats, by its name there; hosts and URLs in names are written as *."
     family = UnknownMetricFamily("crawler_scrapy_stat", text, labels=[*labels, "name"])
     named: dict[str, float] = {}
-    for stat in sorted(stats):
+    for stat, number_ in stats.items():  # in the order of their first use: what is shown once stays shown
         name = _without_hosts(stat)
-        named[name] = named.get(name, 0.0) + stats[stat]
+        named[name] = named.get(name, 0.0) + number_
     for name, number_ in _capped(named, MOST_NAMES, "*").items():
         family.add_metric([*labels.values(), name], number_)
     return family
@@ -190,11 +190,11 @@ def _text(name: object) -> str:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, datetime):
-        return value.timestamp()
     try:
+        if isinstance(value, datetime):
+            return value.timestamp()
         return float(value) if isinstance(value, (int, float)) else None
-    except OverflowError:  # an integer beyond what a float holds
+    except (OverflowError, ValueError):  # an integer beyond what a float holds, a date before there were any
         return None
 
 

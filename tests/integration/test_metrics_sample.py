@@ -12,15 +12,17 @@ import redis as redis_py
 from scrapy import Request
 from scrapy.settings import Settings
 
+from crawler import dedup
 from crawler.dedup import BloomDupeFilter
+from crawler.dedup.stored import read_stored, rotate
 from crawler.metrics.sample import FAR, FORGOTTEN, Sample, Sampler
 from tests.support.server import RedisServer
 
 BASE, DEDUP, SEEDS = "{crawler:site:0}:site", "{crawler:site:0}", "site:start_urls"
 
 
-def sampler(client: redis_py.Redis, **more: float) -> Sampler:
-    return Sampler(lambda: client, [(BASE, DEDUP)], SEEDS, more.pop("delay", 1.0), **more)
+def sampler(client: redis_py.Redis, delay: float = 1.0) -> Sampler:
+    return Sampler(lambda: client, [(BASE, DEDUP)], SEEDS, delay)
 
 
 def now_ms() -> int:
@@ -65,13 +67,13 @@ def test_hosts_by_state_and_the_longest_wait(redis: redis_py.Redis) -> None:
     redis.zadd(f"{BASE}:due", {"soon": now + 5000, "far": now + 300_000, "drained": now + round(2000 * FAR)})
     redis.hset(f"{BASE}:inflight", mapping={"busy": 1, "late": 2, "due": 1})
     found = sampler(redis).read()
-    assert found.hosts == {"due": 2, "waiting": 2, "busy": 3, "backing_off": 2}
+    assert found.hosts == {"due": 2, "waiting": 2, "busy": 3, "backing_off": 1}, "nobody waits for a drained one"
     assert found.oldest == pytest.approx(90, abs=2)
 
 
 def test_a_host_with_a_long_delay_is_not_backing_off(redis: redis_py.Redis) -> None:
-    redis.zadd(f"{BASE}:due", {"patient": now_ms() + 300_000})
-    assert sampler(redis, delay=300.0).read().hosts["backing_off"] == 0
+    redis.zadd(f"{BASE}:ready", {"patient": now_ms() + 300_000})
+    assert sampler(redis, delay=301.0).read().hosts["backing_off"] == 0
     assert sampler(redis, delay=100.0).read().hosts["backing_off"] == 1
 
 
@@ -79,15 +81,14 @@ def test_shards_are_added_up(redis: redis_py.Redis) -> None:
     now, bases = now_ms(), [f"{{crawler:site:{shard}}}" for shard in range(3)]
     redis.zadd(f"{bases[0]}:ready", {"soon": now + 5000})
     redis.zadd(f"{bases[1]}:ready", {"due": now - 1000})
-    redis.zadd(f"{bases[2]}:ready", {"late": now - 90_000, "soon": now + 5000})
-    redis.zadd(f"{bases[2]}:due", {"far": now + 300_000})
+    redis.zadd(f"{bases[2]}:ready", {"late": now - 90_000, "soon": now + 5000, "far": now + 300_000})
     redis.hset(f"{bases[1]}:inflight", "busy", 1)
     for base in bases:  # a worker speaks to every shard
         redis.hset(f"{base}:workers", "w", msgpack.packb([now, False, "info", 3]))
     redis.rpush(f"{bases[0]}:seeds", "taken over")
     redis.rpush(SEEDS, "a", "b")
     found = Sampler(lambda: redis, [(base, base) for base in bases], SEEDS, 1.0).read()
-    assert found.hosts == {"due": 2, "waiting": 2, "busy": 1, "backing_off": 1}
+    assert found.hosts == {"due": 2, "waiting": 3, "busy": 1, "backing_off": 1}
     assert found.oldest == pytest.approx(90, abs=2)
     assert found.workers == {"live": 1, "lost": 0}
     assert found.seeds == 3
@@ -126,6 +127,42 @@ def test_the_memory_as_the_dupefilter_fills_it(redis: redis_py.Redis, redis_url:
     assert bloom is not None
     assert (bloom.elements, bloom.room, bloom.fill, bloom.configured) == (90, 100, 0.9, 1e-4)
     assert 0 < bloom.error < 1e-4
+
+
+@pytest.mark.parametrize("kind", ["BloomDupeFilter", "LayeredDupeFilter", "CompactDupeFilter"])
+def test_a_memory_that_must_not_grow_is_full_when_it_refuses(redis: redis_py.Redis, redis_url: str, kind: str) -> None:
+    """Also when its capacity was raised since, and when a layered one has folded nothing into its filter."""
+    base = Settings({"REDIS_URL": redis_url, "BLOOM_GROWTH": "0", "BLOOM_ERROR_RATE": 1e-4})
+    dupefilter_class = getattr(dedup, kind)
+    for capacity, pages, fill in ((100, 90, 0.9), (150, 120, 0.8), (150, 150, 1.0)):
+        settings = base.copy()
+        settings.set("BLOOM_CAPACITY", capacity)
+        dupefilter = dupefilter_class.from_settings(settings)
+        try:
+            for number in range(pages):
+                dupefilter.request_seen(Request(f"http://example.com/{number}"))
+        finally:
+            dupefilter.close()
+        bloom = Sampler(lambda: redis, [(BASE, dupefilter.base)], SEEDS, 1.0, capacity).read().bloom
+        assert bloom is not None
+        assert bloom.fill == pytest.approx(fill, abs=0.01)
+
+
+def test_the_fill_is_of_the_generation_in_use(redis: redis_py.Redis, redis_url: str) -> None:
+    settings = Settings({"REDIS_URL": redis_url, "BLOOM_CAPACITY": 100, "DEDUP_WINDOW": "1d"})
+    fills = []
+    for pages in (range(90), range(90, 100)):
+        dupefilter = BloomDupeFilter.from_settings(settings)
+        try:
+            for number in pages:
+                dupefilter.request_seen(Request(f"http://example.com/{number}"))
+        finally:
+            dupefilter.close()
+        bloom = Sampler(lambda: redis, [(BASE, dupefilter.base)], SEEDS, 1.0).read().bloom
+        assert bloom is not None
+        fills.append(bloom.fill)
+        rotate(redis, read_stored(redis, dupefilter.base)[0])
+    assert fills == [0.9, 0.1], "the old generation is full for ever, and wakes nobody"
 
 
 def test_many_scrapers_are_one_read(redis: redis_py.Redis) -> None:

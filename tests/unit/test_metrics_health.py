@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from crawler.dedup.sizing import CompactSizing, Sizing
@@ -79,6 +81,17 @@ def test_a_window_of_full_generations_errs_as_configured_at_most() -> None:
     assert full is not None
     assert young is not None
     assert 1e-3 < full.error <= full.configured == young.configured == 5e-3
+
+
+def test_the_fill_of_a_window_is_that_of_its_newest_generation() -> None:
+    window = Stored("base", {"kind": "window/bitmap", "length": "1", "generations": "1"})
+    old, new = (replace(bitmap(count), role=f"generation {n}") for n, count in ((9, 950), (10, 20)))
+    found = bloom_of([window, old, new])
+    assert found is not None
+    assert (found.fill, found.elements) == (0.02, 970)
+    full = bloom_of([window, replace(old, role="generation 10"), replace(new, role="generation 9")])
+    assert full is not None
+    assert full.fill == 0.95
 
 
 def test_shards_count_together_and_the_fullest_one_counts() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import socket
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.registry import CollectorRegistry
 from scrapy.settings import Settings
 
@@ -18,6 +21,7 @@ from crawler.errors import ConfigError
 from crawler.metrics.files import Discovery, Textfile
 from crawler.metrics.options import Options
 from crawler.metrics.server import Answer, Server
+from tests.support.prometheus import Series
 from tests.support.server import free_port
 
 
@@ -148,7 +152,7 @@ def test_a_stopped_server_frees_its_port() -> None:
         ("METRICS_PORT", "nine", "METRICS_PORT=nine: must be a whole number"),
         ("METRICS_PORT", "70000", "METRICS_PORT=70000: must be between 0 and 65535"),
         ("METRICS_LINGER", "-1", "METRICS_LINGER=-1: must be between 0.0 and 3600"),
-        ("METRICS_HOST", "192.0.2.1", "METRICS_HOST=192.0.2.1: is no address of this machine"),
+        ("METRICS_HOST", "203.0.113.77", "METRICS_HOST=203.0.113.77: is no address of this machine"),
         ("METRICS_HOST", "no such host", "METRICS_HOST=no such host: is no address of this machine"),
         (
             "METRICS_SD_FILE",
@@ -156,6 +160,8 @@ def test_a_stopped_server_frees_its_port() -> None:
             "METRICS_SD_FILE=/nowhere/at/all.json: the folder /nowhere/at does",
         ),
         ("METRICS_SD_FILE", "/tmp", "METRICS_SD_FILE=/tmp: must name a file, not a folder"),
+        ("METRICS_SD_FILE", "/tmp/sd", "METRICS_SD_FILE=/tmp/sd: Prometheus reads only files that end in .json or"),
+        ("METRICS_TEXTFILE", "/tmp/x.txt", "METRICS_TEXTFILE=/tmp/x.txt: is no folder, and node_exporter reads only"),
     ],
 )
 def test_bad_settings_are_one_line(name: str, value: str, line: str) -> None:
@@ -175,12 +181,12 @@ def test_discovery_keeps_who_listens_and_drops_who_is_gone(tmp_path: Path) -> No
         async with serving() as one, serving() as two:
             first = Discovery(file, one.address, {"worker": "one"})
             second = Discovery(file, two.address, {"worker": "two"})
-            await asyncio.to_thread(first.enter)
+            await asyncio.to_thread(first.write)
             assert workers() == {"one"}
-            await asyncio.to_thread(second.enter)
+            await asyncio.to_thread(second.write)
             assert workers() == {"one", "two"}
             await one.stop()  # as after kill -9: nobody took its entry out
-            await asyncio.to_thread(second.enter)
+            await asyncio.to_thread(second.write)
             assert workers() == {"two"}
             await asyncio.to_thread(second.leave)
         assert json.loads(file.read_text()) == []
@@ -192,7 +198,7 @@ def test_discovery_keeps_who_listens_and_drops_who_is_gone(tmp_path: Path) -> No
 def test_a_damaged_discovery_file_is_begun_anew(tmp_path: Path, text: str) -> None:
     file = tmp_path / "targets.json"
     file.write_text(text)
-    Discovery(file, "127.0.0.1:9", {"worker": "w"}).enter()
+    Discovery(file, "127.0.0.1:9", {"worker": "w"}).write()
     assert json.loads(file.read_text()) == [{"targets": ["127.0.0.1:9"], "labels": {"worker": "w"}}]
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["targets.json"]
 
@@ -209,3 +215,52 @@ def test_textfile_has_the_worker_and_only_our_series(tmp_path: Path) -> None:
     assert "process_things" not in text
     assert "_created" not in text
     assert Textfile(tmp_path / "own.prom", "w", registry).path.name == "own.prom"
+
+
+def test_at_the_end_a_textfile_keeps_what_stays_true(tmp_path: Path) -> None:
+    """node_exporter serves the file for as long as it is there: no queue, no lost worker may stay for ever."""
+    registry = CollectorRegistry()
+    Counter("crawler_things", "Things.", registry=registry).inc(3)
+    Histogram("crawler_seconds", "Seconds.", registry=registry).observe(1)
+    Gauge("crawler_frontier_queued", "Queued.", registry=registry).set(50)
+    textfile = Textfile(tmp_path, "w", registry)
+    textfile.write()
+    assert 'crawler_frontier_queued{worker="w"} 50.0' in textfile.path.read_text()
+    textfile.leave()
+    names = Series.of(textfile.path.read_text()).names
+    assert names == {f"crawler_{name}" for name in ("things_total", "seconds_bucket", "seconds_sum", "seconds_count")}
+
+
+def test_a_folder_is_rid_of_the_files_of_dead_workers(tmp_path: Path) -> None:
+    ages = {"crawler_killed.prom": 1000, ".crawler_killed.prom.x1y2": 1000, "crawler_here.prom": 60, "other.prom": 9999}
+    for name, age in ages.items():
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    Textfile(tmp_path, "w", CollectorRegistry()).write()
+    assert {path.name for path in tmp_path.iterdir()} == {"crawler_here.prom", "crawler_w.prom", "other.prom"}
+
+
+def test_two_workers_in_one_textfile_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, two = (Textfile(tmp_path / "crawler.prom", name, CollectorRegistry()) for name in ("one", "two"))
+    one.write()
+    one.write()
+    two.write()
+    assert caplog.text == ""
+    one.write()
+    assert f"METRICS_TEXTFILE={one.path}: another worker writes it too" in caplog.text
+
+
+def test_no_free_port_is_one_line() -> None:
+    async def go() -> None:
+        taken = []
+        try:
+            for port in range(65533, 65536):
+                with contextlib.suppress(OSError):
+                    taken.append(socket.create_server(("127.0.0.1", port)))
+            with pytest.raises(ConfigError, match=r"^METRICS_PORT=65533: is taken, and so are all ports up to 65535$"):
+                await Server("127.0.0.1", 65533, {}).start()
+        finally:
+            for server in taken:
+                server.close()
+
+    asyncio.run(go())

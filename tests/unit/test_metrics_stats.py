@@ -101,6 +101,12 @@ def test_a_stat_per_host_or_reason_stays_bounded_and_complete() -> None:
     assert sum(value for (name, _), value in found.items() if name == "crawler_frontier_dropped_total") == 500
 
 
+def test_what_is_shown_once_stays_shown() -> None:
+    first = {f"zz{number}-of-page": 1 for number in range(150)}
+    later = {**first, **{f"aa{number}-of-page": 1 for number in range(900)}}
+    assert shown(first).keys() <= shown(later).keys()
+
+
 def test_each_label_value_is_documented() -> None:
     """And each documented one is there from the start, so that an alert or a panel on it reads 0 and not nothing."""
     rows = re.findall(r"^\| `(crawler_\w+)_total` \| counter \| ([^|]*) \|([^|]*)\|([^|]*)\|", METRICS, re.MULTILINE)
@@ -124,7 +130,13 @@ def test_any_stats_give_metrics(values: dict[str, Any]) -> None:
         assert len(keys) == len(set(keys)), "a series twice: Prometheus would refuse the scrape"
 
 
-@pytest.mark.parametrize("odd", [{"shop/\udcff": 1}, {"canonical/stripped/\udc00": 1}, {"big": 10**400}, {7: 1}])
+NOBODY_KNOWS_WHEN = datetime.min  # noqa: DTZ901 (a date that is no time stamp)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"shop/\udcff": 1}, {"canonical/stripped/\udc00": 1}, {"big": 10**400}, {7: 1}, {"date": NOBODY_KNOWS_WHEN}],
+)
 def test_an_odd_stat_costs_no_other(odd: dict[Any, Any]) -> None:
     found = shown({**odd, "retry/count": 3})
     assert found["crawler_scrapy_stat", "retry/count"] == 3
