@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import crawler.keys
+from crawler.commands import dedup, frontier
 
 ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -85,6 +86,23 @@ def test_each_command_is_documented() -> None:
     }
     assert len(commands) > 3
     assert first_column(ROOT / "docs" / "commands.md") == {f"scrapy {name}" for name in commands}
+
+
+def test_each_command_that_the_docs_tell_to_run_exists() -> None:
+    files = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("deploy/**/*.md"),
+        *ROOT.glob("docker-compose*.yml"),
+    ]
+    text = "\n".join(path.read_text() for path in files)
+    for name, known in (("frontier", frontier.ACTIONS), ("dedup", dedup.ACTIONS)):
+        words = re.findall(rf"(?:scrapy|docker compose run --rm worker) {name}\s+([a-z]+)", text)
+        assert len(words) > 5
+        assert set(words) <= known.keys(), name
+    upkeep = re.findall(r"docker compose run --rm (?:-\S+ (?:\"[^\"]*\" )?)*upkeep ([a-z]+)", text)
+    assert len(upkeep) >= 6
+    assert set(upkeep) <= dedup.ACTIONS.keys()
 
 
 def test_each_target_has_help() -> None:
