@@ -28,6 +28,7 @@ BASE:robots:ORIGIN   string  a host's robots.txt (status, body), for ``FRONTIER_
 BASE:pages           hash    host → pages admitted in this run (``FRONTIER_HOST_MAX_PAGES``); endless calendar → same
 BASE:workers         hash    worker → heartbeat (ms), busy flag, version, host and pid
 BASE:replies         hash    worker → last exchange number and its reply (makes the exchange idempotent)
+BASE:bye:WORKER      string  the same of a worker that said good-bye, for a minute
 BASE:starts          set     fingerprints of this run's start requests
 BASE:locals          hash    fingerprint of a request that only one worker can run → that worker
 BASE:gone            set     queues of hosts that were given up, while they are moved to the dead letters
@@ -58,6 +59,15 @@ if TYPE_CHECKING:
 
 
 MOST_SHARDS = 256
+FRONTIER_TYPES = {  # of the keys below BASE that are one for a whole shard
+    **dict.fromkeys(
+        ("meta", "runs", "requests", "owners", "deliveries", "inflight", "hosts", "pages", "workers", "replies",
+         "locals", "pins", "jars"), "hash",
+    ),
+    **dict.fromkeys(("ready", "leases", "due", "batches"), "zset"),
+    **dict.fromkeys(("starts", "gone", "holders"), "set"),
+    "dead": "stream", "seeds": "list",
+}  # fmt: skip
 
 
 def shards_of(settings: BaseSettings) -> int:

@@ -56,7 +56,10 @@ class Command(ScrapyCommand):
     @one_line
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Exit code 0: done; 1: the server or its data; 2: bad arguments."""
+        import redis
+
         from crawler import connection
+        from crawler.frontier.refusal import is_wrong_type, wrong_type
 
         assert self.settings is not None
         action = _action(args[:1])
@@ -64,7 +67,14 @@ class Command(ScrapyCommand):
         _check_arguments(args, opts, action)
         connection.check(self.settings)
         with connection.sync_client(self.settings) as client:
-            action.function(Frontier(self.settings, spider_class, client), opts, args[2:])
+            frontier = Frontier(self.settings, spider_class, client)
+            try:
+                action.function(frontier, opts, args[2:])
+            except redis.ResponseError as error:
+                if not is_wrong_type(error):
+                    raise
+                frontier.control.seeds.check(client)
+                raise wrong_type(client, frontier.shards) from None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ output, and a hundred of those hang a worker for ever.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -20,7 +21,20 @@ from crawler.dedup.options import memory_size
 from crawler.frontier import payload
 from crawler.frontier.failures import describe
 from crawler.frontier.local import Locals
-from crawler.frontier.message import ADD, CAPPED, ENDLESS, FILTER, FULL, LOCAL, NEW, SEEN, START, Admission, bounded
+from crawler.frontier.message import (
+    ADD,
+    CAPPED,
+    ENDLESS,
+    FILTER,
+    FULL,
+    LOCAL,
+    NEW,
+    SEEN,
+    START,
+    Admission,
+    More,
+    bounded,
+)
 from crawler.frontier.outbox import Outbox
 from crawler.frontier.slot import host_of
 from crawler.frontier.traps import CALENDAR, calendar_of
@@ -81,8 +95,17 @@ class Admissions:
         return host_of(request, self._canonical_host)
 
     def item_of(self, request: Request) -> bytes:
-        """How the dupefilter knows a request."""
-        return self._admitter.encode(self._fingerprinter.fingerprint(request)) if self._admitter else b""
+        """How the dupefilter knows a request; b"" when there is none of ours, or the fingerprinter fails."""
+        try:
+            return self._admitter.encode(self._fingerprint(request)) if self._admitter else b""
+        except Exception:  # noqa: BLE001 (the user's rules: the request itself was told of when it was queued)
+            return b""
+
+    def _fingerprint(self, request: Request) -> bytes:
+        fingerprint = self._fingerprinter.fingerprint(request)
+        if not isinstance(fingerprint, bytes):
+            raise TypeError(f"the fingerprinter gave {type(fingerprint).__name__}, not bytes")
+        return fingerprint
 
     def enqueue(self, request: Request, remember: int = 0) -> bool:
         """Puts a request on its way to the frontier; False when it is known here to be seen.
@@ -96,19 +119,34 @@ class Admissions:
             remember = START | ADD
         try:
             queued = self._add(request, remember)
-        except Exception as error:
-            self._stats.inc_value("frontier/enqueue_errors")
-            logger.exception("Request not queued: %s (%s)", request, describe("enqueue", error))
-            return False
+        except Exception as error:  # noqa: BLE001 (a fingerprinter's rule, an odd URL, a value that can't be packed)
+            self.bury(request, error)
+            return True
         if self.urgent:
             self.kick()
         return queued
+
+    def bury(self, request: Request, error: Exception) -> None:
+        """A request that can't be queued goes to the dead letters instead, and whoever made it waits for that too."""
+        if self.discarding:
+            return
+        reason = describe("enqueue", error)
+        self._stats.inc_value("frontier/enqueue_errors")
+        logger.debug("Where it failed to be queued:", exc_info=error)
+        self._log_once(logging.ERROR, f"{request} can't be queued and goes to the dead letters ({reason})", reason,
+                       "frontier/enqueue_errors")  # fmt: skip
+        data, host = b"", ""
+        with contextlib.suppress(Exception):
+            data = payload.encode(request, self._spider)
+        with contextlib.suppress(Exception):
+            host = payload.host_of(request, canonical_host)
+        self.outbox.add((host, 0, b"", b"", 0, data, {"dead": [reason, request.url]}), request)
 
     def _add(self, request: Request, remember: int) -> bool:
         flags = remember if request.dont_filter else remember | FILTER | ADD
         if request.dont_filter and request.meta.get("redirect_times"):
             flags |= ADD  # the page that a start request led to counts as seen, like any other
-        fingerprint = self._fingerprinter.fingerprint(request) if flags else b""
+        fingerprint = self._fingerprint(request) if flags else b""
         if flags == FILTER | ADD and self.known.seen(fingerprint):
             self._stats.inc_value("dupefilter/filtered")
             self._stats.inc_value("dupefilter/filtered/memory")
@@ -119,7 +157,7 @@ class Admissions:
             data = payload.encode(request, self._spider)
         except payload.Unserialisable as error:
             flags |= LOCAL
-            fingerprint = fingerprint or self._fingerprinter.fingerprint(request)
+            fingerprint = fingerprint or self._fingerprint(request)
             self._stats.inc_value("scheduler/unserializable")
             self._warn_once(f"{request} stays in this worker: {error}. It is crawled here, and no other worker can")
         item = self._admitter.encode(fingerprint) if flags & ADD and self._admitter else b""
@@ -130,9 +168,9 @@ class Admissions:
         self.outbox.add(admission, request)
         return True
 
-    def _more(self, request: Request) -> dict[str, str]:
+    def _more(self, request: Request) -> More:
         """What only few admissions carry."""
-        more = {}
+        more: More = {}
         if self._pin_jars and (jar := request.meta.get("cookiejar")) is not None:
             more["jar"] = repr(jar)[:_LONGEST_JAR]
         if self._calendars and (calendar := calendar_of(request.url)):
@@ -148,7 +186,7 @@ class Admissions:
             if verdict in (NEW, SEEN) and entry.admission[1] & ADD:
                 self.known.add(entry.admission[3])
             if verdict == NEW:
-                enqueued += 1
+                enqueued += not entry.buried
                 if entry.local:
                     self.locals.admit(entry)
                 continue
@@ -173,7 +211,9 @@ class Admissions:
         self._crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self._spider)
 
     def _warn_once(self, text: str, stat: str = "scheduler/unserializable") -> None:
-        kind = text.rsplit(": ", maxsplit=1)[-1]
+        self._log_once(logging.WARNING, text, text.rsplit(": ", maxsplit=1)[-1], stat)
+
+    def _log_once(self, level: int, text: str, kind: str, stat: str) -> None:
         if kind not in self._warned and len(self._warned) < 20:
             self._warned.add(kind)
-            logger.warning("%s (further ones are only counted: %s)", text, stat)
+            logger.log(level, "%s (further ones are only counted: %s)", text, stat)

@@ -29,7 +29,7 @@ _FIXED = (
     *("runs", "ready", "requests", "leases", "owners", "deliveries", "inflight"),
     *("due", "pages", "workers", "replies", "starts", "locals", "dead"),
     *("pins", "jars", "holders", "gone"),
-)  # what flush deletes, besides the queues (also pinned ones); "hosts" is a person's word, "robots" ends by itself
+)  # what flush deletes, besides the queues (pinned ones too); "hosts" is a person's word, "robots" and "bye" end
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
@@ -17,6 +19,7 @@ class HostNews:
     def __init__(self, delay: float, delays: dict[str, float], clock: Callable[[], float]) -> None:
         self._default, self._delays, self._clock = delay, dict(delays), clock
         self._failing: dict[str, int] = {}  # host → failures in a row, as this worker saw them
+        self._asked: defaultdict[str, deque[asyncio.Future[float]]] = defaultdict(deque)  # host → who waits for a turn
         self._message = Message("", 0, "")
 
     def delay(self, host: str) -> float:
@@ -34,6 +37,21 @@ class HostNews:
     def starts(self, host: str, next_in: float) -> None:
         """A host is asked outside its leases' plan: its next request may start in `next_in`."""
         self._message.started.append((host, round(1000 * next_in)))
+
+    def ask_turn(self, host: str) -> asyncio.Future[float]:
+        """For what no lease stands for: the future tells when it may start, by this worker's clock."""
+        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._asked[host].append(future)
+        self._message.turns.append(host)
+        return future
+
+    def turn(self, host: str, seconds: float) -> None:
+        """The frontier has reserved a turn; who asked first has it."""
+        future = self._asked[host].popleft()
+        if not self._asked[host]:
+            del self._asked[host]
+        if not future.done():
+            future.set_result(self._clock() + seconds)
 
     def spared(self, host: str) -> None:
         """A lease never reached its host: the turn was free."""
@@ -61,7 +79,7 @@ class HostNews:
     def drain(self, message: Message) -> None:
         """Puts the news into `message`."""
         news, self._message = self._message, Message("", 0, "")
-        message.started, message.refunds = news.started, news.refunds
+        message.started, message.turns, message.refunds = news.started, news.turns, news.refunds
         message.crawl_delays, message.health = news.crawl_delays, news.health
 
 

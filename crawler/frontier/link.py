@@ -69,7 +69,7 @@ class Carrier(Protocol):
 class Link:
     """Carries messages for a `side` until stopped: through `send`, or to several shards by a `carrier`."""
 
-    def __init__(self, side: Side, send: Send | Carrier, on_crash: Callable[[BaseException], None]) -> None:
+    def __init__(self, side: Side, send: Send | Carrier, on_crash: Callable[[BaseException], Awaitable[None]]) -> None:
         self._side, self._send, self._on_crash = side, send, on_crash
         self._kick = asyncio.Event()
         self._busy = asyncio.Lock()
@@ -109,10 +109,14 @@ class Link:
     async def exchange(self) -> Reply:
         """One exchange, repeated until it is answered."""
         async with self._busy:
+            message = self._side.collect(self._seq + 1)
             self._seq += 1
-            message = self._side.collect(self._seq)
             began = time.perf_counter()
-            reply = await self._carry(message)
+            try:
+                reply = await self._carry(message)
+            except ResponseError:
+                self._seq -= 1  # refused: the number was not used
+                raise
             self.observe(time.perf_counter() - began)
             self.exchanges += 1
             self._side.apply(message, reply)
@@ -131,9 +135,11 @@ class Link:
                             await self._kick.wait()
         except asyncio.CancelledError:
             raise
+        except ResponseError as error:
+            await self._on_crash(error)
         except Exception as error:  # an error that nobody sees would end the crawl as "finished" with nothing done
             logger.critical("The frontier's exchange failed, the crawl can't go on: %s", error, exc_info=True)
-            self._on_crash(error)
+            await self._on_crash(error)
 
     async def _carry(self, message: Message) -> Reply:
         if callable(self._send):

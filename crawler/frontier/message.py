@@ -27,8 +27,10 @@ LOCAL = 8  # stays in this worker: only the verdict is asked for
 NEW, SEEN, FULL, SEEN_NOW, CAPPED, LATER, ENDLESS = b"1023456"
 
 # Host, flags, dedup item, fingerprint, priority, payload; and, for the few that have any, `jar`: the cookie jar whose
-# requests all go to one worker, and `calendar`: the endless calendar that it may belong to.
-Admission = tuple[str, int, bytes, bytes, int, bytes] | tuple[str, int, bytes, bytes, int, bytes, dict[str, str]]
+# requests all go to one worker, `calendar`: the endless calendar that it may belong to, and `dead`: why it can't be
+# queued, and its URL, of a request that goes to the dead letters at once.
+More = dict[str, str | list[str]]
+Admission = tuple[str, int, bytes, bytes, int, bytes] | tuple[str, int, bytes, bytes, int, bytes, More]
 Health = tuple[str, int, int, int]  # host, 1 fine or 0 failing, how long ago that request started, Retry-After
 # Lease id, entries of this message it depends on, failure reason or "", URL of a failure, dedup item to forget or b"".
 Ack = tuple[bytes, int, str, str, bytes]
@@ -48,7 +50,7 @@ def columns(outbox: Sequence[Admission]) -> list[Any]:
 
     Host names, each once; per entry a row of fixed length (position of its host, flags, priority, where its fingerprint
     begins, where its payload begins and ends; from 1); the dedup items; one text of all fingerprints and payloads in
-    turn; cookie jars and calendars by position; whether all are to be filtered and remembered, and nothing else.
+    turn; cookie jars, calendars and reasons to bury by position; whether all are only to be filtered and remembered.
     """
     if not outbox:
         return []
@@ -59,11 +61,12 @@ def columns(outbox: Sequence[Admission]) -> list[Any]:
     begins = [end + 1 for end in ends]
     rows = map(_ROW.pack, map(places.__getitem__, hosts), flags, priorities, begins[::2], begins[1::2], ends[2::2])
     more = {place: entry[6] for place, entry in enumerate(outbox, start=1) if len(entry) > 6}
-    jars, calendars = (
-        {place: fields[name] for place, fields in more.items() if name in fields} for name in ("jar", "calendar")
+    jars, calendars, dead = (
+        {place: fields[name] for place, fields in more.items() if name in fields}
+        for name in ("jar", "calendar", "dead")
     )
     plain = set(flags) == _PLAIN and not calendars
-    return [list(places), b"".join(rows), items, b"".join(texts), jars, calendars, plain]
+    return [list(places), b"".join(rows), items, b"".join(texts), jars, calendars, dead, plain]
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class Message:
     gives: list[bytes] = field(default_factory=list)
     renew: list[bytes] = field(default_factory=list)
     started: list[tuple[str, int]] = field(default_factory=list)  # host, when its next request may start from now
+    turns: list[str] = field(default_factory=list)  # hosts of which a turn is wanted that no lease stands for
     refunds: list[str] = field(default_factory=list)  # hosts whose lease never reached them
     crawl_delays: list[tuple[str, int]] = field(default_factory=list)  # host, Crawl-delay of its robots.txt
     health: list[Health] = field(default_factory=list)
@@ -140,6 +144,8 @@ class Reply:
     epoch: bytes  # of the memory of what was seen: another one means that something may be new again
     ids: int  # how many were ever given: moves with everything that comes in
     gone: list[str] = field(default_factory=list)  # hosts that this exchange gave up
+    odd_seeds: str | None = None  # type of a seed key that nothing can be taken from, "" in order, None not looked at
+    turns: list[tuple[str, int]] = field(default_factory=list)  # host, time until the turn that was asked for
 
     @classmethod
     def unpack(cls, data: bytes) -> Reply:
@@ -153,5 +159,7 @@ class Reply:
             if payload  # gone in the meantime: only in the replay of an old reply
         ]
         raw[6], raw[11], raw[12] = raw[6].decode(), raw[11].decode(), bool(raw[12])
-        raw[16:] = [[host.decode() for host in hosts] for hosts in raw[16:]]
+        raw[16] = [host.decode() for host in raw[16]]
+        raw[17] = raw[17].decode() if raw[17] is not False else None
+        raw[18] = [(host.decode(), in_ms) for host, in_ms in raw[18]]
         return cls(*raw)

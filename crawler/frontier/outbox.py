@@ -33,6 +33,11 @@ class Entry:
         """Whether only the verdict is asked for: the request itself stays in this worker."""
         return bool(self.admission[1] & LOCAL)
 
+    @property
+    def buried(self) -> bool:
+        """Whether it goes to the dead letters instead of a queue."""
+        return len(self.admission) > 6 and "dead" in self.admission[6]
+
 
 class Span(NamedTuple):
     """The ordinals ``(start, end]`` that were enqueued while a request ran."""

@@ -1,8 +1,9 @@
 """The last gate before the downloader: a host's pace is kept, and how it fares is noted.
 
-A lease carries the time at which it may start. robots.txt, media and requests that were held up on their way do not:
-the gate lets a host's requests through at its delay and tells the frontier when its next one may start. On the way back
-it tells the frontier of hosts that fail or ask to be left alone; the waiting is the frontier's, for all workers.
+A lease carries the time at which it may start. Media, and pages that were held up for long, ask the frontier for a turn
+of their host's. robots.txt takes the turn of the page that waits for it; it and what is a little late go at the host's
+delay, and the frontier is told when the next one may start. On the way back the gate tells the frontier of hosts that
+fail or ask to be left alone; the waiting is the frontier's, for all workers.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from crawler.frontier.worker import Worker
 
 _LATE = 0.02  # seconds: what starts less late than this is on time
+_HELD_UP = 0.2  # seconds, or half the delay: what starts later than this may meet the next one, given to another worker
+_PATIENCE = 5.0  # seconds to wait for the frontier's word on a turn; then this worker's own pace must do
 _BUSY = (429, 503)  # statuses by which a host says "not now"
 
 
@@ -55,21 +58,46 @@ class Politeness:
         if worker is None:
             return
         host = worker.admissions.host_of(request)
-        delay = worker.hosts.delay(host)
-        now = asyncio.get_running_loop().time()
-        start = max(now, self._next.get(host, 0.0)) if delay else now
-        held = worker.reaches_host(request, start)
+        delay, loop = worker.hosts.delay(host), asyncio.get_running_loop()
         if not delay:
+            worker.reaches_host(request, loop.time())
             return
-        self._next[host] = start + delay
-        if held is None or start - held.start_at > _LATE:
-            worker.hosts.starts(host, start - now + delay)
-            worker.kick()
-        if start > now and not await worker.sleep(start - now):
-            worker.give_back(request)
-            raise IgnoreRequest("given back: this worker closes")
+        planned = worker.planned(request)
+        media = planned is None and not request.url.endswith("/robots.txt")
+        late = 0.0 if planned is None else max(loop.time(), self._next.get(host, 0.0)) - planned
+        turn = await self._turn(worker, host) if media or late > max(_HELD_UP, delay / 2) else None
+        now = loop.time()
+        start = max(now, self._next.get(host, 0.0) if turn is None else turn)
+        worker.reaches_host(request, start)
+        if turn is None:
+            self._next[host] = start + delay
+            if planned is None or start - planned > _LATE:
+                worker.hosts.starts(host, start - now + delay)
+                worker.kick()
+        await self._wait(worker, request, start - now, media)
+        self._next[host] = max(self._next.get(host, 0.0), start + delay)
         if len(self._next) > 10_000:
             self._next = {host: when for host, when in self._next.items() if when > now}
+
+    @staticmethod
+    async def _turn(worker: Worker, host: str) -> float | None:
+        """When the host's next turn is, which nobody else gets; None when the frontier does not answer."""
+        turn = worker.hosts.ask_turn(host)
+        worker.kick()
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await turn
+        except TimeoutError:
+            return None
+
+    @staticmethod
+    async def _wait(worker: Worker, request: Request, seconds: float, media: bool) -> None:
+        """Sleeps, but not into the end of the worker; media belong to a page that may be finished yet."""
+        if media:
+            await asyncio.sleep(seconds)
+        elif seconds > 0 and not await worker.sleep(seconds):
+            worker.give_back(request)
+            raise IgnoreRequest("given back: this worker closes")
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Notes whether the host is well; a cached response says nothing about it."""

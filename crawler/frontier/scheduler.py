@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 from redis.asyncio import Redis
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import RedisError
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import CloseSpider
@@ -27,7 +25,6 @@ from twisted.internet.defer import Deferred
 
 from crawler import config, connection
 from crawler.canonical import FINGERPRINT_VERSION
-from crawler.errors import CrawlerError, ServerError
 from crawler.frontier import hooks, payload
 from crawler.frontier.claim import StartClaim
 from crawler.frontier.fed import feed_key, idle_seconds, stop_polling
@@ -35,6 +32,7 @@ from crawler.frontier.link import Link
 from crawler.frontier.memory import NO_DEDUP, Memory
 from crawler.frontier.message import Message
 from crawler.frontier.policy import Policy
+from crawler.frontier.refusal import refusal
 from crawler.frontier.runs import Run, Runs
 from crawler.frontier.script import Script, source
 from crawler.frontier.seedmove import SeedMover
@@ -55,7 +53,6 @@ logger = logging.getLogger(__name__)
 # Close reasons that mean the crawl did not do its work.
 FAILED_REASONS = frozenset({"bloom_full", "frontier_lost", "frontier_error", "start_error"})
 _CLOSE_SECONDS = 5.0  # to say the last things before the process ends
-_GONE = (RedisConnectionError, RedisTimeoutError, ConnectionError)
 _FULL = (
     "The Bloom filter is full (BLOOM_CAPACITY={}) and BLOOM_GROWTH=0: nothing new is admitted, nothing is lost; "
     "raise BLOOM_CAPACITY or set BLOOM_GROWTH=1 and start again to go on"
@@ -77,7 +74,7 @@ class Scheduler(BaseScheduler):
         self._keys: Keys | None = None
         self._run: Run | None = None
         self._runs: Runs | None = None
-        self._over = self._closing = False
+        self._over = self._closing = self._refused = False
         self._wake_call: asyncio.TimerHandle | None = None
         self._ending: asyncio.Future[None] | None = None
 
@@ -106,8 +103,12 @@ class Scheduler(BaseScheduler):
         """False for a trap, or what is known here to be seen; else True, and a later verdict "seen" is signalled."""
         assert self.worker is not None
         assert self._memory is not None
-        if not request.dont_filter and (self._trapped(request) or self._memory.seen(request)):
-            return False
+        try:
+            if not request.dont_filter and (self._trapped(request) or self._memory.seen(request)):
+                return False
+        except Exception as error:  # noqa: BLE001 (a dupefilter of the user's, which asks the fingerprinter)
+            self.worker.admissions.bury(request, error)
+            return True
         return self.worker.admissions.enqueue(request)
 
     def next_request(self) -> Request | None:
@@ -133,13 +134,10 @@ class Scheduler(BaseScheduler):
             await self.link.exchange()
         except BaseException as error:
             await self._nodes.aclose()
-            if isinstance(error, _GONE):  # between two questions
-                raise connection.no_answer(settings, error) from None
-            if isinstance(error, OutOfMemoryError):
-                raise ServerError(f"Redis is full, nobody can join: raise its maxmemory ({error})") from None
-            if isinstance(error, ResponseError):
-                raise CrawlerError(f"The frontier {keys.frontier} refuses this worker: {error}") from error
-            raise
+            told = await asyncio.to_thread(refusal, settings, shards, error)
+            if told is None:
+                raise
+            raise told from None
         self.link.start()
 
     @property
@@ -189,7 +187,9 @@ class Scheduler(BaseScheduler):
         constants = policy.constants(admission.config() if admission else {}, info, fed, idle)
         mover = None
         if connection.is_cluster(settings):
+            assert self.worker is not None
             mover = SeedMover(self._nodes, seed_key, self.base, policy.replicas)
+            mover.look = self.worker.seed_fault.look
             seed_key = f"{self.base}:seeds"
         senders = [
             Sender(
@@ -265,8 +265,12 @@ class Scheduler(BaseScheduler):
         logger.error(text)
         self._ending = asyncio.ensure_future(self.crawler.engine.close_spider_async(reason=reason))
 
-    def _crashed(self, error: BaseException) -> None:
-        self._end("frontier_error", f"The frontier's exchange ended with {type(error).__name__}: {error}")
+    async def _crashed(self, error: BaseException) -> None:
+        assert self._keys is not None
+        shards = self._keys.spread(self.policy.shards)
+        told = await asyncio.to_thread(refusal, self.crawler.settings, shards, error)
+        self._refused = told is not None
+        self._end("frontier_error", f"The frontier's exchange ended: {told or f'{type(error).__name__}: {error}'}")
 
     # Close.
     def closing(self) -> None:
@@ -318,6 +322,8 @@ class Scheduler(BaseScheduler):
         assert self.link is not None
         assert self.worker is not None
         await self.link.stop()
+        if self._refused:
+            return  # and so it would be again: the leases run out by themselves
         worker = self.worker
         self.closing()
         while len(worker.outbox) and not worker.admissions.full and (await self.link.exchange()).state != "lost":

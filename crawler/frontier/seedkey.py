@@ -7,6 +7,7 @@ falling score, and the score is the seed's priority.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import redis
     from scrapy import Spider
     from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
 
 Seed = tuple[bytes, int]  # what is pushed, priority
 _DEFAULT = "%(name)s:start_urls"
@@ -58,13 +61,14 @@ class SeedKey(NamedTuple):
         """Raises StoredDataError when Redis holds something else under this name."""
         found = cast("bytes", node_of(client, self.name).type(self.name)).decode()
         if found not in ("none", self.kind):
-            wanted = _TYPES[self.kind]
-            remedy = (
-                f"set {_SETTINGS[found]}=1"
-                if _SETTINGS.get(found)
-                else f"delete the key, or unset {_SETTINGS[self.kind]}"
-            )
-            raise StoredDataError(f"{self.name} is {_TYPES.get(found, found)} in Redis, not {wanted}: {remedy}")
+            raise StoredDataError(self.fault(found))
+
+    def fault(self, found: str) -> str:
+        """The line that says what is wrong when Redis holds a key of the type `found` under this name."""
+        remedy = "rename or delete that key"
+        if found in _SETTINGS:
+            remedy = f"set {_SETTINGS[found]}=1" if _SETTINGS[found] else f"unset {_SETTINGS[self.kind]}, or {remedy}"
+        return f"{self.name} is {_TYPES.get(found, f'a {found}')} in Redis, not {_TYPES[self.kind]}: {remedy}"
 
     def push(self, client: redis.Redis, seeds: Sequence[Seed]) -> int:
         """Adds seeds, in their order; returns how many wait then. One command: all of them get in or none."""
@@ -82,3 +86,20 @@ class SeedKey(NamedTuple):
         client = node_of(client, self.name)
         count = {"list": client.llen, "set": client.scard, "zset": client.zcard}[self.kind]
         return int(count(self.name))
+
+
+class SeedFault:
+    """Says once that nothing can be taken from a worker's seed key, and once that it is in order again."""
+
+    def __init__(self, settings: BaseSettings, spider: Spider) -> None:
+        self._key = SeedKey(SeedKey.name_in(settings, spider), SeedKey.kind_in(settings))
+        self._told = False
+
+    def look(self, found: str | None) -> None:
+        """`found`: the type that is no type for seeds, "" when the key is in order, None when nobody looked."""
+        if found and not self._told:
+            logger.error("No seed can be taken: %s; then this worker goes on by itself", self._key.fault(found))
+            self._told = True
+        elif found == "" and self._told:
+            logger.warning("Seeds can be taken from %s again", self._key.name)
+            self._told = False

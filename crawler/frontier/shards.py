@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from crawler.frontier.link import Send
 from crawler.frontier.message import FULL, LATER, LOCAL, NEW, Admission, Lease, Message, Reply
 from crawler.frontier.quiet import NOT_QUIET, Quiet
@@ -92,6 +94,7 @@ class Shards:
         )
         for (index, part), answer in zip(parts.items(), answers, strict=True):
             if isinstance(answer, BaseException):
+                self._shards[index].seq -= isinstance(answer, ResponseError)  # refused: the number was not used
                 raise answer
             self._take(index, part, answer, asked)
 
@@ -134,7 +137,7 @@ class Shards:
 
     def _sort(self, message: Message, parts: list[Message]) -> None:
         """Puts everything where it belongs: by host, or by the shard in a lease's id."""
-        for name in ("started", "refunds", "crawl_delays", "health", "skip"):
+        for name in ("started", "turns", "refunds", "crawl_delays", "health", "skip"):
             for news in getattr(message, name):
                 getattr(parts[self._of(news if isinstance(news, str) else news[0])], name).append(news)
         for ack in message.acks:
@@ -217,11 +220,13 @@ class Shards:
         leases: list[Lease] = []
         lost: list[bytes] = []
         gone: list[str] = []
+        turns: list[tuple[str, int]] = []
         for reply in replies:
             leases += reply.leases
             lost += reply.lost
             gone += reply.gone
-            reply.leases, reply.lost, reply.gone = [], [], []
+            turns += reply.turns
+            reply.leases, reply.lost, reply.gone, reply.turns = [], [], [], []
         due = [
             max(0, round(shard.reply.next_due - 1000 * (now - shard.asked)))
             for shard in self._shards if shard.reply is not None and shard.reply.next_due >= 0
@@ -232,7 +237,7 @@ class Shards:
             leased=sum(reply.leased for reply in replies), dead=sum(reply.dead for reply in replies),
             next_due=min(due, default=-1), start=home.start, paused=home.paused,
             idle=min(reply.idle for reply in replies), epoch=b" ".join(reply.epoch for reply in replies), ids=home.ids,
-            gone=gone,
+            gone=gone, odd_seeds=home.odd_seeds, turns=turns,
         )  # fmt: skip
 
     def _state(self, replies: Sequence[Reply]) -> str:
@@ -261,6 +266,6 @@ def _apart(tagged: bytes) -> tuple[int, bytes]:
 
 def _has_news(part: Message) -> Any:
     return (
-        part.outbox or part.acks or part.gives or part.renew or part.started or part.refunds or part.crawl_delays
-        or part.health or part.locals
+        part.outbox or part.acks or part.gives or part.renew or part.started or part.turns or part.refunds
+        or part.crawl_delays or part.health or part.locals
     )  # fmt: skip

@@ -26,6 +26,7 @@ from crawler.frontier.ledger import Held, Ledger
 from crawler.frontier.message import ADD, BATCH, Message, Reply
 from crawler.frontier.outbox import NOTHING, Span
 from crawler.frontier.policy import Policy, host_delays
+from crawler.frontier.seedkey import SeedFault
 from crawler.frontier.traps import Drops
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Worker:
         self._failures = FailureReasons(crawler.settings, spider)
         delay, delays = host_delays(crawler.settings)
         self.hosts = HostNews(delay, delays, self._clock)
+        self.seed_fault = SeedFault(crawler.settings, spider)
         self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
         self._renewed = self._clock()
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
@@ -155,12 +157,16 @@ class Worker:
             held.reason = reason
 
     # From the politeness gate and start requests.
-    def reaches_host(self, request: Request, start: float) -> Held | None:
-        """A request is about to be sent at `start` (the loop's clock); its lease, None for robots.txt, media, ..."""
+    def planned(self, request: Request) -> float | None:
+        """When a request's lease lets it start (the loop's clock); None for robots.txt, media, ..., which have none."""
+        held = self.ledger.by_request(request)
+        return None if held is None else held.start_at
+
+    def reaches_host(self, request: Request, start: float) -> None:
+        """A request is about to be sent at `start` (the loop's clock)."""
         held = self.ledger.by_request(request)
         if held is not None:
             held.reached_at = start
-        return held
 
     def host_failed(self, request: Request, retry_after: float = 0.0) -> None:
         """The host of a request does not answer, or asks to be left alone; what waits here for it goes back."""
@@ -249,6 +255,9 @@ class Worker:
         if reply.lost and (lost := self.ledger.lose(reply.lost)):
             self._stats.inc_value("frontier/lease_lost", lost)
             logger.warning("%d leases went to another worker: this one was not heard of in time", lost)
+        self.seed_fault.look(reply.odd_seeds)
+        for host, in_ms in reply.turns:
+            self.hosts.turn(host, in_ms / 1000)
         now = self._clock()
         for lease in reply.leases:
             held = self.ledger.add(lease, now + lease.in_ms / 1000)

@@ -97,7 +97,7 @@ def test_files_are_charged_to_their_host(site: Sites, redis_url: str, tmp_path: 
     print(f"{len(times)} requests with files, {rate:.2f}/s, smallest gap {gap:.3f} s")
     assert books.report().count("private") == 10
     assert rate <= 1.05 / 0.5
-    assert gap >= 0.5 * 0.5  # what another worker was given just before may follow a file too early
+    assert gap >= 0.95 * 0.5
 
 
 def test_answers_from_the_http_cache_are_free(site: Sites, redis_url: str, tmp_path: Path) -> None:

@@ -135,6 +135,28 @@ def test_400_requests_of_which_half_cannot_travel(
     assert [redis.hlen(f"{base}:requests"), redis.exists(f"{base}:locals"), redis.xlen(f"{base}:dead")] == [0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    "dupefilter", ["BloomDupeFilter", pytest.param("MemoryBloomDupeFilter", marks=pytest.mark.slow)]
+)
+def test_what_the_fingerprinter_refuses_is_a_dead_letter(
+    redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path, dupefilter: str
+) -> None:
+    own = {"DUPEFILTER_CLASS": f"crawler.dedup.{dupefilter}", "DEDUP_FORGET_FAILED": "1"}
+    items, log = crawl(redis_url, tmp_path, "links", "-a", f"site={site.url}", **own)
+    assert paths(items) == sorted(f"/good/{n}" for n in range(10))
+    letters = {letter.url: letter for letter in dead_letters(redis, "links")}
+    why = {url.removeprefix(f"{site.url}/bad/"): (letter.reason, letter.worker[:2]) for url, letter in letters.items()}
+    raised = ("enqueue: ZeroDivisionError: a rule of the user's", "w1")
+    assert why == {"0": ("enqueue: TypeError: the fingerprinter gave str, not bytes", "w1"), "1": raised, "2": raised}
+    lines = [line for line in log.splitlines() if "goes to the dead letters" in line]
+    assert len(lines) == 2, "one line for each kind"
+    assert "'frontier/enqueue_errors': 3" in log
+    requeued = run_scrapy(["frontier", "requeue", "links", *MODULES], project_env(redis_url, tmp_path))
+    assert requeued.stdout.startswith("3 requests queued again"), requeued.stderr
+    base = "{crawler:links:0}"
+    assert [redis.hlen(f"{base}:requests"), redis.xlen(f"{base}:dead")] == [3, 0]
+
+
 def test_renamed_callbacks_go_to_the_dead_letters_at_once_and_can_come_back(
     redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path
 ) -> None:

@@ -11,6 +11,8 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy_redis.spiders import RedisSpider
 
+from crawler.canonical import CanonicalFingerprinter
+
 
 class Plain(Spider):
     """Crawls its seeds, then ends."""
@@ -109,3 +111,33 @@ class Copies(Spider):
         yield {"url": response.url, "slot": response.meta.get("download_slot"), "meta": sorted(response.meta)}
         if response.meta["depth"] < 2:
             yield response.follow(f"{response.url}{response.meta['depth']}", meta=response.meta)
+
+
+class Links(Spider):
+    """Follows ten links that a fingerprinter takes and three that it does not; argument `site`: its URL."""
+
+    name = "links"
+    custom_settings = {"REQUEST_FINGERPRINTER_CLASS": "tests.integration.frontier_spiders.OddFingerprinter"}
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(f"{self.site}/")  # type: ignore[attr-defined]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(10):
+            if number < 3:
+                yield response.follow(f"/bad/{number}", callback=self.parse_leaf, priority=number)
+            yield response.follow(f"/good/{number}", callback=self.parse_leaf)
+
+    def parse_leaf(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class OddFingerprinter(CanonicalFingerprinter):
+    """A user's rule with a bug."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        if request.url.endswith("/bad/0"):
+            return "no bytes"  # type: ignore[return-value]
+        if "/bad/" in request.url:
+            raise ZeroDivisionError("a rule\nof the user's")
+        return super().fingerprint(request)

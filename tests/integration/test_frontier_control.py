@@ -171,8 +171,8 @@ def test_workers_dead_for_an_hour_are_forgotten(worker: FakeWorker, redis: redis
     other.send()
     redis.hset(BASE + ":workers", "w2", msgpack.packb([1, False, "test", 0], use_bin_type=False))
     worker.send()
-    assert redis.hkeys(BASE + ":workers") == [b"w2", b"w1"]  # looked after once a minute
-    redis.hset(BASE + ":meta", "pruned", 1)
+    assert redis.hkeys(BASE + ":workers") == [b"w2", b"w1"]  # looked after every few seconds
+    redis.hset(BASE + ":meta", "looked", 1)
     worker.send()
     assert redis.hkeys(BASE + ":workers") == redis.hkeys(BASE + ":replies") == [b"w1"]
 
@@ -411,5 +411,5 @@ def test_looks_are_quick_with_a_million_queued(redis: redis_py.Redis) -> None:
 
 def test_flush_knows_every_key_of_the_catalogue() -> None:
     named = set(re.findall(r"^BASE:([a-z]+)", crawler.keys.__doc__ or "", re.MULTILINE))
-    kept = {"meta", "queue", "pinned", "mine", "hosts", "robots", "seeds", "batches"}  # see there why
+    kept = {"meta", "queue", "pinned", "mine", "hosts", "robots", "seeds", "batches", "bye"}  # see there why
     assert named - kept == set(control_module._FIXED)

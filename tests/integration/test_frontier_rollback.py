@@ -53,6 +53,18 @@ def test_an_ordinary_worker_a_new_one_and_a_lost_reply_are_no_rollback(shard: Sh
     assert shard.say(acks=[(lease.id, 0, "", "", b"")]).lost == []
 
 
+def test_a_lost_reply_to_a_good_bye_is_no_rollback_either(shard: Shard) -> None:
+    shard.put("a")
+    [lease] = shard.say(want=1).leases
+    fields: dict[str, Any] = {"bye": True, "gives": [lease.id], "dropped": {"depth": 1}}
+    last = shard.say(**fields)
+    assert shard.say(repeat=True, **fields) == last
+    assert (last.lost, last.queued) == ([], 1)
+    meta: Any = shard.client.hgetall(f"{shard.keys.frontier}:meta")
+    assert meta[b"dropped:depth"] == b"1", "executed once"
+    assert shard.client.exists(f"{shard.keys.frontier}:replies") == 0
+
+
 def test_each_worker_hears_of_it_by_itself(shard: Shard, redis: Redis) -> None:
     shard.put("a", "b")
     shard.say("v")

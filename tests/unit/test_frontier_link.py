@@ -16,7 +16,7 @@ from crawler.frontier.message import Message, Reply
 
 def answer(message: Message) -> bytes:
     """What the script would say to an empty message."""
-    reply = [message.seq, 0, b"", [], [], [], b"running", 0, 0, 0, -1, b"", 0, 0, b"", 0]
+    reply = [message.seq, 0, b"", [], [], [], b"running", 0, 0, 0, -1, b"", 0, 0, b"", 0, [], False, []]
     packed: bytes = msgpack.packb(reply, use_bin_type=False) + msgpack.packb([])
     return packed
 
@@ -56,7 +56,7 @@ async def prompt(message: Message, sparing: bool) -> bytes:
     return answer(message)
 
 
-def no_crash(error: BaseException) -> None:
+async def no_crash(error: BaseException) -> None:
     raise AssertionError from error
 
 
@@ -132,14 +132,38 @@ def test_a_server_out_of_memory_gets_the_message_that_spares_it() -> None:
     assert sparing_sent == [False, True]
 
 
+def test_a_number_that_the_server_did_not_take_is_used_again() -> None:
+    seen: list[int] = []
+
+    async def refuses(message: Message, sparing: bool) -> bytes:
+        seen.append(message.seq)
+        if len(seen) == 1:
+            raise ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
+        return answer(message)
+
+    async def main() -> None:
+        side = Side()
+        link = Link(side, refuses, no_crash)
+        with pytest.raises(ResponseError):
+            await link.exchange()
+        await link.exchange()
+        await link.exchange()
+
+    run(main())
+    assert seen == [1, 1, 2], "else the server takes the next one for a sign of lost writes"
+
+
 def test_an_error_that_will_not_pass_is_seen() -> None:
     crashes: list[BaseException] = []
+
+    async def crash(error: BaseException) -> None:
+        crashes.append(error)
 
     async def broken(message: Message, sparing: bool) -> bytes:
         raise ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
 
     async def main() -> None:
-        link = Link(Side(), broken, crashes.append)
+        link = Link(Side(), broken, crash)
         link.start()
         await until(lambda: bool(crashes))
         await link.stop()

@@ -1,7 +1,7 @@
 -- Part of exchange.lua: dedup and push in one step.
 -- ---------------------------------------------------------------- 1 admit: dedup and push in one step
 -- The outbox comes in columns (message.py): what was seen before, most of it, is never unpacked here.
-local host_names, rows, items, texts, jars, calendars, plain = unpack(msg.outbox)
+local host_names, rows, items, texts, jars, calendars, dead, plain = unpack(msg.outbox)
 local count = items and #items or 0
 local verdicts, first_full, pushed = {}, nil, 0
 
@@ -93,7 +93,7 @@ end
 local function push_new()
   ids = redis.call('HINCRBY', meta_key, 'ids', count)
   local last_id = ids - count
-  local records, queues, woken, buried = {}, {}, {}, {}
+  local records, queues, woken, buried, letters = {}, {}, {}, {}, {}
   for i = 1, count do
     if verdicts[i] == '1' then
       local place, flags, priority, _, middle, last = row(i)
@@ -110,7 +110,8 @@ local function push_new()
           any_pins = true
         end
         local reason = any_special and limits_of(host).given_up and hopeless(host)
-        if reason then
+        if dead[i] then letters[id_text] = {host, dead[i][1], dead[i][2]}
+        elseif reason then
           buried[#buried + 1] = {id_text, host, reason}
         elseif not (jar and pinned_to_holder(id_text, host, order, jar)) then
           if not queue then
@@ -125,6 +126,10 @@ local function push_new()
   end
   if pushed == 0 then return end
   redis.call('HSET', requests_key, unpack(records))
+  for id, letter in pairs(letters) do   -- its worker could not queue it: the user's fingerprinter failed, ...
+    bury(id, own_mark .. letter[1] .. '\n0\n0', letter[2], letter[3], 0, '')
+    drop({id})
+  end
   for _, one in ipairs(buried) do bury_hopeless({one[1]}, one[2], one[3]) end
   for _, host in ipairs(woken) do redis.call('ZADD', queue_key(host), unpack(queues[host])) end
   wake(woken)

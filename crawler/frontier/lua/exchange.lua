@@ -14,8 +14,8 @@
 -- The dupefilter's chunk stands in front of this file and defines dedup_open, dedup_add, dedup_add_all, dedup_forget and
 -- dedup_close.
 -- Keys (all in crawler/keys.py): meta runs ready queue:HOST requests leases owners deliveries inflight due workers
--- replies starts locals dead hosts pages gone gone:QUEUE pins jars holders mine:WORKER pinned:WORKER:HOST.  Times are
--- milliseconds of the server's clock.
+-- replies bye:WORKER starts locals dead hosts pages gone gone:QUEUE pins jars holders mine:WORKER pinned:WORKER:HOST.
+-- Times are milliseconds of the server's clock.
 
 local base, dedup_base, seed_key = KEYS[1], KEYS[2], KEYS[3]
 local msg = cmsgpack.unpack(ARGV[1])
@@ -24,11 +24,11 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local now_text = string.format('%.0f', now)   -- the server formats numbers more slowly than it takes texts
 
-local LIVE = 10000      -- a worker not heard of for this long counts as dead for the end of the run
+local LIVE = 10000      -- a worker not heard of for this long counts as dead: for the end of the run, and for its share
 local GAP = math.min(5000, math.max(500, msg.lease / 2))   -- no exchange from anybody for this long: an outage, not dead workers
 local GRACE = math.min(15000, msg.lease)   -- after an outage workers get this long to renew their leases
 local FORGOTTEN = 3600000   -- a worker not heard of for this long is forgotten
-local PRUNE = 60000         -- how often that is looked after
+local LOOK = 5000           -- how often the workers are looked through
 local AHEAD = 100       -- a request may be handed out this long before its host is due
 -- One step of priority in a queue's order; below it the age.  A score is exact up to 2^53: so is the age up to a priority
 -- of 2^20 either way, and beyond that to within 2^11 requests.
@@ -79,12 +79,18 @@ local function with_payloads(packed, leases)
   return packed .. cmsgpack.pack(payloads)
 end
 
-local last = redis.call('HGET', replies_key, worker)
+-- The reply to a good-bye may be lost as well: it is kept for a while, where it ends by itself.
+local function keep(reply)
+  if msg.bye then redis.call('SET', base .. ':bye:' .. worker, reply, 'PX', 60000)
+  else redis.call('HSET', replies_key, worker, reply) end
+end
+
+local last = redis.call('HGET', replies_key, worker) or msg.bye and redis.call('GET', base .. ':bye:' .. worker)
 local mark = msg.seq .. '\n'
 if last and string.sub(last, 1, #mark) == mark then
   local packed = string.sub(last, #mark + 1)
   -- Perhaps on another connection: WAIT there must not count before what was written by the first one.
-  if msg.replicas > 0 then redis.call('HSET', replies_key, worker, last) end
+  if msg.replicas > 0 then keep(last) end
   return with_payloads(packed, cmsgpack.unpack(packed)[4])
 end
 
@@ -94,10 +100,10 @@ local rolled_back = msg.seq > 1 and string.match(last or '', '^%d+') ~= tostring
 
 local meta = {}
 local META = {'run', 'state', 'name', 'start', 'start_owner', 'start_until', 'paused', 'full', 'hold', 'seen', 'last_work',
-  'pruned', 'ids', 'given_up'}
+  'looked', 'silent', 'ids', 'given_up'}
 for i, value in ipairs(redis.call('HMGET', meta_key, unpack(META))) do meta[META[i]] = value or nil end
 if meta.run ~= msg.run then
-  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, '', 0, {}}, {})
+  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, '', 0, {}, false, {}}, {})
 end
 local ids = tonumber(meta.ids or 0)   -- how many were ever given
 
@@ -159,6 +165,8 @@ if #msg.renew > 0 then
 end
 for _, start in ipairs(msg.started) do rest_until(start[1], now + start[2]) end
 for _, host in ipairs(msg.refunds) do refund(host) end
+local reserved = {}
+for i, host in ipairs(msg.turns) do reserved[i] = reserve(host) end
 for _, news in ipairs(msg.crawl_delays) do note_crawl_delay(news[1], news[2]) end
 for _, news in ipairs(msg.health) do note_health(news[1], news[2], news[3], news[4]) end
 
@@ -234,7 +242,8 @@ local function lease_from(host, turn, share, pinned)
 end
 
 local queued = redis.call('HLEN', requests_key) - redis.call('ZCARD', leases_key)
-local want = math.min(msg.want, math.ceil(queued / math.max(1, redis.call('HLEN', workers_key))))  -- some for all
+local live = redis.call('HLEN', workers_key) - tonumber(meta.silent or 0)   -- as of the last look at them
+local want = math.min(msg.want, math.ceil(queued / math.max(1, live)))   -- some for all
 if want > 0 and state == 'running' and meta.paused ~= '1' then
   local skip = {}
   for _, host in ipairs(msg.skip) do skip[host] = true end
@@ -256,8 +265,10 @@ if want > 0 and state == 'running' and meta.paused ~= '1' then
 end
 
 -- ---------------------------------------------------------------- 6 seeds: moved and leased in the same step
+local odd_seeds = false   -- false: not looked at, '' in order, else the type of a seed key that nothing can be taken from
 local function take_seeds(n)
   local kind = redis.call('TYPE', seed_key).ok
+  odd_seeds = ''
   if kind == 'list' then
     local seeds = redis.call('LRANGE', seed_key, 0, n - 1)
     redis.call('LTRIM', seed_key, n, -1)
@@ -269,6 +280,7 @@ local function take_seeds(n)
     redis.call('ZREMRANGEBYRANK', seed_key, -n, -1)
     return seeds
   end
+  if kind ~= 'none' then odd_seeds = kind end
   return {}
 end
 
@@ -334,16 +346,17 @@ local function somebody_busy()
   return false
 end
 
--- Workers that died long ago: nobody repeats their last message any more.
-if now - tonumber(meta.pruned or 0) > PRUNE then
-  redis.call('HSET', meta_key, 'pruned', now)
-  local all = redis.call('HGETALL', workers_key)
+-- Workers that are not heard of have no share; of those that died long ago nobody repeats the last message any more.
+if now >= hold and now - tonumber(meta.looked or 0) > LOOK then
+  local silent, all = 0, redis.call('HGETALL', workers_key)
   for i = 1, #all, 2 do
-    if now - cmsgpack.unpack(all[i + 1])[1] > FORGOTTEN then
+    local age = now - cmsgpack.unpack(all[i + 1])[1]
+    if age > FORGOTTEN then
       redis.call('HDEL', workers_key, all[i])
       redis.call('HDEL', replies_key, all[i])
-    end
+    elseif age > LIVE and all[i] ~= worker then silent = silent + 1 end
   end
+  redis.call('HSET', meta_key, 'looked', now, 'silent', silent)
 end
 
 local held = redis.call('HLEN', requests_key)
@@ -377,14 +390,14 @@ end
 local leased = redis.call('ZCARD', leases_key)
 local reply = {msg.seq, now, table.concat(verdicts), leases, lost, unacked, state, held - leased, leased,
   redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work,
-  dedup.epoch, ids, gone_hosts}
+  dedup.epoch, ids, gone_hosts, odd_seeds, reserved}
 local packed = cmsgpack.pack(reply)
+keep(mark .. packed)
 if msg.bye then
   redis.call('HDEL', workers_key, worker)
   redis.call('HDEL', replies_key, worker)
   if meta.start_owner == worker then redis.call('HDEL', meta_key, 'start_owner', 'start_until') end
 else
   redis.call('HSET', workers_key, worker, cmsgpack.pack({now, msg.busy, msg.info, msg.held, msg.finished, msg.failed}))
-  redis.call('HSET', replies_key, worker, mark .. packed)
 end
 return with_payloads(packed, leases)

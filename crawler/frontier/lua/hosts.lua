@@ -69,6 +69,13 @@ local function rest_until(host, when)
   redis.call('ZADD', ready_key, 'XX', 'GT', when, host)
 end
 
+-- What has no lease that says when (media, a page that robots.txt held up) asks for the host's next turn.
+local function reserve(host)
+  local start = math.max(now, tonumber(redis.call('ZSCORE', due_key, host) or 0))
+  rest_until(host, start + limits_of(host).delay)
+  return {host, start - now}
+end
+
 -- A lease whose request never reached the host (answered from the HTTP cache, refused by robots.txt) costs no turn.
 local function refund(host)
   local due = redis.call('ZSCORE', due_key, host)
