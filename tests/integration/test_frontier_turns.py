@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -26,9 +27,9 @@ def shard(redis: Redis) -> Shard:
 def test_no_two_requests_of_a_host_have_the_same_turn(shard: Shard) -> None:
     """Pages leased by one worker, files of two: all starts are a delay apart."""
     shard.put("a", "b")
-    starts = []
+    starts: list[int] = []
 
-    def say(worker: str, **fields: object) -> None:
+    def say(worker: str, **fields: Any) -> None:
         reply = shard.say(worker, **fields)
         starts.extend(reply.now + lease.in_ms for lease in reply.leases)
         starts.extend(reply.now + in_ms for host, in_ms in reply.turns if host == "h")
