@@ -139,7 +139,7 @@ class Admissions:
         with contextlib.suppress(Exception):
             data = payload.encode(request, self._spider)
         with contextlib.suppress(Exception):
-            host = payload.host_of(request, canonical_host)
+            host = host_of(request, canonical_host)
         self.outbox.add((host, 0, b"", b"", 0, data, {"dead": [reason, request.url]}), request)
 
     def _add(self, request: Request, remember: int) -> bool:
