@@ -106,9 +106,9 @@ class Sampler:
         if self._client is None:
             self._client = self._connect()
         hosts = {"due": 0, "waiting": 0, "busy": 0, "backing_off": 0}
-        oldest, servers = 0.0, []
+        oldest, servers, times = 0.0, [], {}
         for node, bases in self._nodes().items():
-            now = _now(node)
+            now = times[node] = _now(node)
             shards, server = self._ask(node, bases, now)
             servers.append(server)
             for shard in shards:
@@ -118,8 +118,8 @@ class Sampler:
                 ):
                     hosts[state] += number
         home: Any = node_of(self._client, self._home)
-        workers = _workers(home.hgetall(f"{self._home}:workers"), _now(home))
-        return Sample(oldest, hosts, workers, self._seeds(home), self._bloom(), _fullest(servers))
+        beats, seeds = self._ask_home(home)
+        return Sample(oldest, hosts, _workers(beats, times[home]), seeds, self._bloom(), _fullest(servers))
 
     def close(self) -> None:
         """Drops the connection."""
@@ -151,14 +151,22 @@ class Sampler:
         size = len(_Shard._fields)
         return [_Shard(*answers[at : at + size]) for at in range(0, len(answers), size)], _server(info)
 
-    def _seeds(self, home: Any) -> int:
-        """Seeds under their key, whichever type it has, and those that a cluster's home took over already."""
-        pipe = node_of(self._client, self._seed_key).pipeline(transaction=False)
+    def _ask_home(self, home: Any) -> tuple[Mapping[bytes, bytes], int]:
+        """Heartbeats; seeds under their key, whichever type it has, and those that a cluster's home took over."""
+        pipe = home.pipeline(transaction=False)
+        pipe.hgetall(f"{self._home}:workers")
+        pipe.llen(f"{self._home}:seeds")
+        seeds = node_of(self._client, self._seed_key)
+        counting = pipe if seeds is home else seeds.pipeline(transaction=False)
         for command in ("llen", "scard", "zcard"):
-            getattr(pipe, command)(self._seed_key)
-        counts = pipe.execute(raise_on_error=False)
-        taken: int = home.llen(f"{self._home}:seeds")
-        return taken + max((count for count in counts if isinstance(count, int)), default=0)
+            getattr(counting, command)(self._seed_key)
+        beats, taken, *counts = pipe.execute(raise_on_error=False)
+        for answer in (beats, taken):
+            if isinstance(answer, Exception):
+                raise answer
+        if counting is not pipe:
+            counts = counting.execute(raise_on_error=False)
+        return beats, taken + max((count for count in counts if isinstance(count, int)), default=0)
 
     def _bloom(self) -> Bloom | None:
         stored = [self._stored(node_of(self._client, dedup), dedup) for _, dedup in self._shards]

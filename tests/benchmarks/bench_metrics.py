@@ -1,38 +1,36 @@
 """What metrics cost: a worker with its endpoint scraped every second against one without.
 
 Two ways. A scrape's own CPU time, from many of them on a worker that has nothing else to do: exact, since nothing else
-disturbs it; a second of a busy worker has that much less for pages. And whole crawls by one worker at full speed, with
-and without, in turn: medians of their pages per second and of their CPU per page.
-``python -m tests.benchmarks.bench_metrics --rounds 3 --pages 1500`` makes a short one.
+disturbs it; a second of a busy worker has that much less for pages. And a long crawl at full speed whose metrics are on
+and off in turn: how its pages per second and its CPU per page compare.
+``python -m tests.benchmarks.bench_metrics --pages 10000`` makes a short one.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 import timeit
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from crawler.metrics.instruments import Instruments
-from tests.benchmarks.bench_worker import plain_site
+from tests.benchmarks.bench_worker import begin, figures_of, plain_site
+from tests.benchmarks.turns import Turn, is_on
 from tests.e2e.crew import Crew
 from tests.site import Site, SiteProcess, plain
 from tests.support.prometheus import get, targets
 from tests.support.server import RedisServer, wait_for
 
 SCRAPES = 60
+TURN = 2.0  # seconds
 
 
 def cpu_of(pid: int) -> float:
@@ -78,78 +76,62 @@ def test_a_scrape_takes_less_than_one_percent_of_a_second(tmp_path: Path) -> Non
     assert response < 20e-6
 
 
-def crawl(start: str, server: RedisServer, sd_file: Path, *, on: bool) -> dict[str, Any]:
-    """One crawl by one worker; with `on` it has its endpoint, and is asked there every second."""
-    over, scrapes = threading.Event(), [0]
+def crawl(pages: int, folder: Path) -> tuple[list[Turn], int]:
+    """One worker crawls at full speed; metrics on (scraped each second) and off in turn. Its turns, and how many scrapes."""
+    sd_file, over, scrapes = folder / "targets.json", threading.Event(), [0]
 
     def scrape() -> None:
-        while not over.wait(1):
-            for address in targets(sd_file).values():
+        while not over.wait(1 - time.time() % 1 + 0.05):
+            for address in targets(sd_file).values() if is_on(TURN, time.time()) else ():
                 with suppress(OSError):  # it has just ended
                     scrapes[0] += get(f"http://{address}/metrics").status == 200
 
-    env = {
-        "REDIS_URL": server.url,
-        "CRAWLER_ENV_FILE": "",
-        "METRICS_SD_FILE": str(sd_file),
-        "METRICS_ENABLED": str(int(on)),
-    }
-    command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.worker_job", "ours", start]
-    with server.client() as client:
-        client.flushall()
     asking = threading.Thread(target=scrape)
-    asking.start()
-    try:
-        done = subprocess.run(command, env=os.environ | env, capture_output=True, text=True, timeout=600, check=False)
-    finally:
-        over.set()
-        asking.join()
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return figures | {"scrapes": scrapes[0]}
-
-
-def measure(folder: Path, pages: int, rounds: int) -> dict[bool, list[dict[str, Any]]]:
-    """Crawls with and without metrics in turn (on, off, off, on), so that a drift of the machine hits both alike."""
-    found: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     with RedisServer() as server, SiteProcess(plain_site(pages)) as site:
-        crawl(site.start, server, folder / "targets.json", on=False)  # the first one pays for cold caches
-        for number in range(rounds):
-            for on in (True, False) if number % 2 else (False, True):
-                found[on].append(crawl(site.start, server, folder / "targets.json", on=on))
-    return found
+        asking.start()
+        try:
+            worker = begin("ours", site.start, server.port, METRICS_SD_FILE=str(sd_file), BENCH_TURNS=str(TURN))
+            return [Turn(**turn) for turn in figures_of(worker)["turns"]], scrapes[0]
+        finally:
+            over.set()
+            asking.join()
 
 
-def report(found: dict[bool, list[dict[str, Any]]]) -> tuple[float, float]:
-    """Ratios on : off of the medians, of pages per second and of CPU per page."""
-    pace, cpu = (
-        {on: statistics.median(row[name] for row in rows) for on, rows in found.items()}
-        for name in ("pages_per_second", "cpu_ms_per_page")
+def compare(turns: Sequence[Turn], scrapes: int) -> tuple[float, float]:
+    """Ratios on : off of pages per second and of CPU per page: medians of turns between two of the other kind each.
+
+    A machine that changes its pace slowly changes all three.
+    """
+    paces, costs = [], []
+    for before, turn, after in zip(turns, turns[1:], turns[2:], strict=False):
+        sign = 1 if turn.on else -1
+        around = before.pages + after.pages
+        paces.append((turn.pages / turn.seconds / (around / (before.seconds + after.seconds))) ** sign)
+        costs.append((turn.cpu / turn.pages / ((before.cpu + after.cpu) / around)) ** sign)
+    pace, cost = statistics.median(paces), statistics.median(costs)
+    spread = statistics.stdev(costs) / len(costs) ** 0.5
+    print(
+        f"\n{len(turns)} turns of {TURN:g} s, {sum(turn.pages for turn in turns)} pages, {scrapes} scrapes; on : off, ",
+        end="",
     )
-    for on, rows in found.items():
-        each = ", ".join(f"{row['pages_per_second']:.0f}" for row in rows)
-        print(f"metrics {'on' if on else 'off'}: {pace[on]:.0f} pages/s of {each}; {cpu[on]:.3f} ms of CPU per page")
-    ratios = pace[True] / pace[False], cpu[True] / cpu[False]
-    print(f"scraped {sum(row['scrapes'] for row in found[True])} times; on : off, pages/s {ratios[0]:.3f}", end=", ")
-    print(f"CPU per page {ratios[1]:.3f}")
-    return ratios
+    print(f"pages/s {pace:.3f}, CPU per page {cost:.3f} (standard error {spread:.3f})")
+    return pace, cost
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_scraped_worker_is_as_fast_as_one_without_metrics(tmp_path: Path) -> None:
-    found = measure(tmp_path, pages=3000, rounds=7)
-    assert all(row["scrapes"] >= 3 for row in found[True])
-    assert not any(row["scrapes"] for row in found[False])
-    pace, cpu = report(found)
+    turns, scrapes = crawl(40_000, tmp_path)
+    assert len(turns) >= 30
+    assert scrapes >= 0.7 * len(turns)  # two in each turn that has any
+    pace, cost = compare(turns, scrapes)
     assert pace >= 0.98
-    assert cpu <= 1.02
+    assert cost <= 1.02
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", type=int, default=3000)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--pages", type=int, default=40_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        report(measure(Path(temporary), arguments.pages, arguments.rounds))
+        compare(*crawl(arguments.pages, Path(temporary)))

@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.worker_job MODE START_URL      (REDIS_URL in the environment)
 
-In the environment, too: BENCH_CONCURRENT, BENCH_SECONDS (stop after so many), BENCH_BORN (when the process was made).
+In the environment, too: BENCH_CONCURRENT, BENCH_SECONDS (stop after so many), BENCH_BORN (when the process was made),
+BENCH_TURNS (seconds of each turn with and without metrics, for ours).
 MODE: memory (Scrapy alone), scrapy-redis, bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page).
 """
 
@@ -137,24 +138,34 @@ def main(mode: str, url: str) -> None:
         lambda: watching.append(asyncio.ensure_future(lag.watch())), scrapy.signals.spider_opened, weak=False
     )
     crawler.signals.connect(lambda: [task.cancel() for task in watching], scrapy.signals.spider_closed, weak=False)
+    turns: list[dict[str, Any]] = []
+    if seconds := float(os.environ.get("BENCH_TURNS", "0")):
+        from tests.benchmarks.turns import Turns
+
+        switch = Turns(crawler, seconds)
+        turns = switch.done
+        crawler.signals.connect(
+            lambda: watching.append(asyncio.ensure_future(switch.watch())), scrapy.signals.spider_opened, weak=False
+        )
     process.crawl(crawler, url=url)
     process.start()
     assert crawler.stats is not None
     stats = crawler.stats.get_stats()
     usage = resource.getrusage(resource.RUSAGE_SELF)
     pages = stats.get("response_received_count", 0)  # none: the others were faster
-    seconds = (stats["finish_time"] - stats["start_time"]).total_seconds()
+    duration = (stats["finish_time"] - stats["start_time"]).total_seconds()
     spider: Any = crawler.spider
     figures = {
         "mode": mode,
         "pages": pages,
-        "pages_per_second": round(pages / seconds, 1),
+        "pages_per_second": round(pages / duration, 1),
         "cpu_ms_per_page": round(1000 * (usage.ru_utime + usage.ru_stime) / max(1, pages), 3),
         "held_ms": round(1000 * worst[0], 2),
-        "seconds": round(seconds, 3),
+        "seconds": round(duration, 3),
         "first_request_ms": round(1000 * ([*spider.asked, time.time()][0] - float(os.environ.get("BENCH_BORN", "0")))),
         "came": [round(moment, 3) for moment in spider.came],
         "late": lag.late,
+        "turns": turns,
     }
     print(json.dumps(figures))
 
