@@ -77,7 +77,7 @@ def test_a_scrape_takes_less_than_one_percent_of_a_second(tmp_path: Path) -> Non
 
 
 def crawl(pages: int, folder: Path) -> tuple[list[Turn], int]:
-    """One worker crawls at full speed; metrics on (scraped each second) and off in turn. Its turns, and how many scrapes."""
+    """One worker at full speed, metrics on (scraped each second) and off in turn: its turns, and how many scrapes."""
     sd_file, over, scrapes = folder / "targets.json", threading.Event(), [0]
 
     def scrape() -> None:
