@@ -174,6 +174,8 @@ def export(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
     from crawler.dedup import transfer
 
     path = Path(rest[0])
+    if not path.name:
+        raise ConfigError("FILE", rest[0], "must be the name of a file")
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:
@@ -189,13 +191,18 @@ def export(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
 def import_(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
     """The memory comes from a file."""
     from crawler.dedup import transfer
+    from crawler.dedup.memory import clear as clear_memory
 
     try:
         with Path(rest[0]).open("rb") as file:
             values = transfer.load(seen.client, seen.base, file, rest[0])
     except OSError as error:
         raise ConfigError("FILE", rest[0], f"cannot be read ({error.strerror})") from None
-    seen.memory().prepare()  # it is what the settings ask for, or the mismatch shows now
+    try:
+        seen.memory().prepare()  # it is what the settings ask for, or the mismatch shows now
+    except (StoredDataError, ConfigError) as error:
+        clear_memory(seen.client, seen.base)
+        raise StoredDataError(f"{error}; nothing was imported") from None
     print(f"{seen.name}: {values:,} values from {rest[0]}")
 
 

@@ -81,6 +81,11 @@ class LuaAdmission:
         body = f"local SEEN = {self.module.expression()}\n{lua_source('admit')}"
         return f"{_FUNCTIONS}do\n{_NUMERALS}{lua_source('common')}{body}end\n"
 
+    @property
+    def forgets(self) -> bool:
+        """Whether something just seen can be forgotten."""
+        return self.kind.removeprefix("window/") not in ("bitmap", "native")
+
     def config(self) -> dict[str, int | float | str]:
         """Nothing: everything is constant."""
         return {}

@@ -19,9 +19,10 @@ from crawler import config, connection
 from crawler.dedup import memory, options
 from crawler.dedup.admission import LuaAdmission
 from crawler.dedup.backend import choose_backend
+from crawler.dedup.ending import FULL, Ending
 from crawler.dedup.known import KnownSeen
 from crawler.dedup.log import DuplicateLog
-from crawler.errors import ConfigError
+from crawler.errors import ConfigError, StoredDataError
 from crawler.keys import Keys
 from crawler.nodes import node_of
 
@@ -46,7 +47,8 @@ class RedisDupeFilter:
     """Base of the dupefilters that keep what was seen in Redis.
 
     `plan` gives the admission for a Bloom backend (kinds without one ignore it), `backend` is auto, bitmap or native,
-    `base` the beginning of the keys' names for stand-alone use, `connect` makes a client for it.
+    `base` the beginning of the keys' names for stand-alone use, `connect` makes a client for it, `end` ends the
+    crawl.
     """
 
     has_backends: ClassVar[bool] = False
@@ -64,6 +66,7 @@ class RedisDupeFilter:
         known: int = 0,
         log: DuplicateLog | None = None,
         stats: StatsCollector | None = None,
+        end: Ending | None = None,
     ) -> None:
         self.base = base
         self._plan, self._backend, self._native_fits = plan, backend, native_fits
@@ -71,6 +74,7 @@ class RedisDupeFilter:
         self._fingerprinter = fingerprinter
         self._log = log or DuplicateLog()
         self._stats = stats
+        self._end = end or Ending()
         self._admission: LuaAdmission | None = None
         self._memory: memory.SeenMemory | None = None
         self._known = KnownSeen(known)
@@ -92,7 +96,7 @@ class RedisDupeFilter:
         name = crawler.spider.name if crawler.spider else "spider"
         base = _own_key(settings, name) or Keys.from_settings(settings, name).dedup
         assert crawler.request_fingerprinter is not None, "Scrapy makes the fingerprinter before the dupefilter"
-        return cls._from_settings(settings, base, crawler.request_fingerprinter, crawler.stats)
+        return cls._from_settings(settings, base, crawler.request_fingerprinter, crawler.stats, Ending(crawler))
 
     @classmethod
     def from_spider(cls, spider: Spider) -> Self:
@@ -111,6 +115,7 @@ class RedisDupeFilter:
         base: str,
         fingerprinter: RequestFingerprinterProtocol,
         stats: StatsCollector | None,
+        end: Ending | None = None,
     ) -> Self:
         plan = cls.plan(settings)
         plan("bitmap")  # a bad setting shows now, not when the server was asked
@@ -128,6 +133,7 @@ class RedisDupeFilter:
             known=options.memory_size(settings),
             log=DuplicateLog(stats, debug=config.flag(settings, "DUPEFILTER_DEBUG", False)),
             stats=stats,
+            end=end,
         )
 
     @classmethod
@@ -192,10 +198,13 @@ class RedisDupeFilter:
         except (redis.RedisError, OSError) as error:
             self._server_failed(error)
             return False
+        except StoredDataError as error:  # emptied and begun anew by another configuration, while this crawl goes on
+            self._end("frontier_error", str(error))
+            return False
         self._answered, self._failures = now, 0
         self._known.sync(seen_memory.epoch)
         if verdict == memory.FULL:
-            self._warn_once("full", "The memory of what was seen is full: new pages are crawled but not remembered")
+            self._end(FULL)
             return False
         self._known.add(fingerprint)
         return verdict != memory.NEW

@@ -19,6 +19,7 @@ class KnownSeen:
         self._young: set[bytes] = set()
         self._old: set[bytes] = set()
         self._epoch: object = None
+        self._doubtful = False  # the latest answers may be older than what was forgotten with them
 
     def __len__(self) -> int:
         return len(self._young | self._old)
@@ -33,8 +34,8 @@ class KnownSeen:
         return False
 
     def add(self, fingerprint: bytes) -> None:
-        """Remember that the server answered "seen", or recorded it."""
-        if not self._half:
+        """Remember that the server answered "seen", or recorded it; not if the same reply brought another epoch."""
+        if not self._half or self._doubtful:
             return
         self._young.add(fingerprint)
         if len(self._young) >= self._half:
@@ -48,8 +49,10 @@ class KnownSeen:
     def sync(self, epoch: object) -> None:
         """To be called with the epoch of each reply before its verdicts are added: another one drops everything.
 
-        Whatever tells two states of the server apart may be part of `epoch`, such as its run id.
+        The verdicts of such a reply are not remembered either: they may have been given just before something was
+        forgotten. Whatever tells two states of the server apart may be part of `epoch`, such as its run id.
         """
+        self._doubtful = epoch != self._epoch and self._epoch is not None
         if epoch != self._epoch:
             self._epoch = epoch
             self._young.clear()

@@ -7,6 +7,7 @@ or a sparse file in the job directory, which the operating system writes back ev
 from __future__ import annotations
 
 import json
+import logging
 import mmap
 from pathlib import Path
 from struct import Struct
@@ -16,6 +17,7 @@ from scrapy.utils.job import job_dir
 
 from crawler import config
 from crawler.dedup import options, positions
+from crawler.dedup.ending import FULL, Ending
 from crawler.dedup.log import DuplicateLog
 from crawler.dedup.sizing import Sizing
 from crawler.errors import ConfigError, StoredDataError
@@ -25,14 +27,19 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.utils.request import RequestFingerprinterProtocol
 
+logger = logging.getLogger(__name__)
+
 _COUNT = Struct("<Q")
 
 
 class MemoryBloom:
-    """A growing Bloom filter; with `folder`, kept in files there. Raises StoredDataError if they differ in size."""
+    """A growing Bloom filter; with `folder`, kept in files there. Raises StoredDataError if they differ in size.
 
-    def __init__(self, sizing: Sizing, folder: Path | None = None) -> None:
-        self.sizing, self.folder = sizing, folder
+    Without `growth` it takes `sizing.capacity` elements.
+    """
+
+    def __init__(self, sizing: Sizing, folder: Path | None = None, *, growth: bool = True) -> None:
+        self.sizing, self.folder, self._growth = sizing, folder, growth
         self._layers: list[mmap.mmap] = []
         self._blocks: list[int] = []
         if folder is not None:
@@ -47,8 +54,13 @@ class MemoryBloom:
         """Elements recorded. Kept in a mapped file too, so that a killed process leaves the true number."""
         return int(_COUNT.unpack_from(self._counter)[0])
 
+    @property
+    def full(self) -> bool:
+        """Whether it should take nothing more."""
+        return not self._growth and self.count >= self.sizing.capacity
+
     def add(self, fingerprint: bytes) -> bool:
-        """True if it is new; it is recorded."""
+        """True if it is new; it is recorded, even where the filter is full."""
         item = positions.encode(fingerprint, self.sizing.shape)
         mask = self._mask(item)
         if self._find(item, mask):
@@ -108,33 +120,47 @@ class MemoryBloom:
             "BLOOM_ERROR_RATE": self.sizing.error,
         }
         header = folder / "meta.json"
-        stored = json.loads(header.read_text()) if header.exists() else parameters
+        if not header.exists():
+            part = folder / "meta.json.part"
+            part.write_text(json.dumps(parameters))
+            part.replace(header)  # whole or not there, whenever the process dies
+        try:
+            stored = dict(json.loads(header.read_text()))
+        except (ValueError, TypeError):
+            raise StoredDataError(f"JOBDIR: {header} is damaged; remove {folder} to begin anew") from None
         for name, value in parameters.items():
             if stored.get(name) != value:
                 remedy = f"{folder} was made with {stored.get(name)}; set it back, or remove the folder"
                 raise StoredDataError(f"{name}={value}: {remedy}")
-        header.write_text(json.dumps(parameters))
 
 
 class MemoryBloomDupeFilter:
     """Scrapy's dupefilter over a :class:`MemoryBloom`, for Scrapy's own scheduler."""
 
     def __init__(
-        self, bloom: MemoryBloom, fingerprinter: RequestFingerprinterProtocol, log: DuplicateLog | None = None
+        self,
+        bloom: MemoryBloom,
+        fingerprinter: RequestFingerprinterProtocol,
+        log: DuplicateLog | None = None,
+        end: Ending | None = None,
     ) -> None:
         self._bloom = bloom
         self._fingerprinter = fingerprinter
         self._log = log or DuplicateLog()
+        self._end = end or Ending()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """From BLOOM_CAPACITY, BLOOM_ERROR_RATE and JOBDIR."""
+        """From BLOOM_CAPACITY, BLOOM_ERROR_RATE, BLOOM_GROWTH and JOBDIR."""
         settings = crawler.settings
         folder = job_dir(settings)
         sizing = Sizing(options.capacity(settings), options.error_rate(settings))
         assert crawler.request_fingerprinter is not None, "Scrapy makes the fingerprinter before the dupefilter"
         log = DuplicateLog(crawler.stats, debug=config.flag(settings, "DUPEFILTER_DEBUG", False))
-        return cls(MemoryBloom(sizing, Path(folder, "bloom") if folder else None), crawler.request_fingerprinter, log)
+        bloom = MemoryBloom(sizing, Path(folder, "bloom") if folder else None, growth=options.growth(settings))
+        if config.text(settings, "DEDUP_WINDOW"):
+            logger.warning("DEDUP_WINDOW changes nothing with %s: one process's memory has no windows", cls.__name__)
+        return cls(bloom, crawler.request_fingerprinter, log, Ending(crawler))
 
     def prepare(self, client: object, base: str) -> NoReturn:
         """The shared frontier asks this first. Raises ConfigError: one process's memory cannot serve it."""
@@ -156,8 +182,14 @@ class MemoryBloomDupeFilter:
         self._bloom.close()
 
     def request_seen(self, request: Request) -> bool:
-        """Whether the request was seen before; records it."""
-        return not self._bloom.add(self._fingerprinter.fingerprint(request))
+        """Whether the request was seen before; records it. A full memory ends the crawl."""
+        fingerprint = self._fingerprinter.fingerprint(request)
+        if not self._bloom.full:
+            return not self._bloom.add(fingerprint)
+        seen = self._bloom.has(fingerprint)
+        if not seen:
+            self._end(FULL)
+        return seen
 
     def log(self, request: Request, spider: Spider) -> None:
         """Count a filtered request; log the first one, or all with ``DUPEFILTER_DEBUG``."""

@@ -12,7 +12,7 @@ import msgpack
 import redis
 
 from crawler.dedup.admission import LuaAdmission, lua_source
-from crawler.dedup.stored import read_stored
+from crawler.dedup.stored import Stored, read_stored
 from crawler.errors import StoredDataError
 
 NEW, FULL = ord("1"), ord("F")
@@ -96,12 +96,20 @@ class _Script:
 
 
 def clear(client: redis.Redis, base: str) -> None:
-    """Delete whatever memory is under `base`: first its metadata, so that whoever adds next begins a new one.
+    """Delete whatever memory is under `base`: first all its metadata, so that whoever adds next begins a new one.
 
-    In small steps, so that no call holds the server for long. Data of the next memory has other names.
+    That is one step, or a new memory could be begun over an old history. The data follows in small steps, so that no
+    call holds the server for long. Data of the next memory has other names.
     """
-    for stored in read_stored(client, base):
-        client.delete(stored.meta_key)
-        keys = stored.keys()
-        while batch := tuple(islice(keys, 200)):
-            client.unlink(*batch)
+    memories = read_stored(client, base)
+    if memories:
+        client.delete(*(stored.meta_key for stored in memories))
+    for stored in memories:
+        drop_data(client, stored)
+
+
+def drop_data(client: redis.Redis, stored: Stored) -> None:
+    """Delete the data of a memory whose metadata is gone, in small steps."""
+    keys = stored.keys()
+    while batch := tuple(islice(keys, 200)):
+        client.unlink(*batch)

@@ -65,7 +65,7 @@ def exact(settings: BaseSettings) -> LuaAdmission:
 def compact(settings: BaseSettings) -> LuaAdmission:
     """The compact memory."""
     error = error_rate(settings, _LEAST_COMPACT_ERROR) / _generations(settings)
-    return windowed(settings, kinds.compact(CompactSizing(capacity(settings), error), growth=_growth(settings)))
+    return windowed(settings, kinds.compact(CompactSizing(capacity(settings), error), growth=growth(settings)))
 
 
 def layered(settings: BaseSettings, which: kinds.Backend) -> LuaAdmission:
@@ -85,7 +85,7 @@ def windowed(settings: BaseSettings, inner: LuaAdmission) -> LuaAdmission:
     if not text:
         return inner
     generations = _window_generations(settings)
-    return kinds.window(inner, f"{text}/{generations}", int(seconds(text, "DEDUP_WINDOW") * 1000), generations)
+    return kinds.window(inner, text, int(seconds(text, "DEDUP_WINDOW") * 1000), generations)
 
 
 def seconds(text: str, name: str) -> float:
@@ -104,10 +104,11 @@ def _bloom(settings: BaseSettings, which: kinds.Backend) -> LuaAdmission:
         )
         raise ConfigError("BLOOM_ERROR_RATE", settings.get("BLOOM_ERROR_RATE"), remedy)
     sizing = Sizing(capacity(settings), error / _generations(settings))
-    return kinds.bloom(which, sizing, growth=_growth(settings))
+    return kinds.bloom(which, sizing, growth=growth(settings))
 
 
-def _growth(settings: BaseSettings) -> bool:
+def growth(settings: BaseSettings) -> bool:
+    """``BLOOM_GROWTH``: whether a memory that is full grows."""
     return config.flag(settings, "BLOOM_GROWTH", True)
 
 

@@ -8,13 +8,16 @@ read under any base. Expiry is in ms since 1970, or 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import IO, Any
 
 import msgpack
 import redis
 
+from crawler.dedup.memory import drop_data
 from crawler.dedup.stored import Stored, read_stored
 from crawler.errors import ConfigError, StoredDataError
 
@@ -45,26 +48,72 @@ def export(client: redis.Redis, base: str, file: IO[bytes]) -> int:
 def load(client: redis.Redis, base: str, file: IO[bytes], name: str) -> int:
     """Read a file into `base`, where no memory may be; returns the number of values. `name` is for error messages.
 
-    Metadata is written last: what was read half is never taken for a memory.
+    The whole file is checked before anything is written; metadata is written last and in one step, if no crawl has
+    begun a memory meanwhile. What fails in between is taken back.
     """
     if read_stored(client, base):
         raise StoredDataError(f"{base}: pages were seen there already; drop them first (scrapy dedup clear)")
-    values = _checked(file, name)
-    written, memories, memory = 0, [], None
+    if not file.seekable():
+        raise ConfigError("FILE", name, "is read twice, so it cannot be a pipe")
+    for _ in _checked(file, name):
+        pass
+    file.seek(0)
+    memories: list[tuple[Stored, int]] = []
+    own_id = _new_id(client)
+    try:
+        written = _write_all(client, base, own_id, _checked(file, name), memories)
+        if not _begin(client, memories):
+            raise StoredDataError(f"{base}: a crawl began there meanwhile; stop it, drop what it saw "
+                                  "(scrapy dedup clear) and import again")  # fmt: skip
+    except BaseException:
+        with suppress(redis.RedisError, OSError):
+            for stored, _ in memories:
+                drop_data(client, stored)
+        raise
+    return written
+
+
+def _new_id(client: redis.Redis) -> str:
+    """Begun now, like any memory: what an import leaves that was killed is never taken for this one's data."""
+    seconds, microseconds = client.time()
+    return f"{int(seconds) * 1_000_000 + int(microseconds):x}"
+
+
+def _write_all(
+    client: redis.Redis, base: str, own_id: str, values: Iterator[Any], memories: list[tuple[Stored, int]]
+) -> int:
+    """Write the data; `memories` gets each memory, and when it expires, before its data is written."""
+    written, prefix = 0, ""
     for value in values:
         if value[0] == "memory":
-            memory = Stored(base + value[1], value[2]), value[3]
-            memories.append(memory)
+            _, suffix, fields, expiry = value
+            prefix = f":dedup:{fields['id']}:"
+            memories.append((Stored(base + suffix, fields | {"id": own_id}), expiry))
             continue
-        if memory is None:
-            raise ConfigError("FILE", name, "is damaged: data before its metadata")
-        _write(client, memory[0], memory[1], value)
+        stored, expiry = memories[-1]
+        _write(client, stored.prefix + value[1].removeprefix(prefix), expiry, value)
         written += 1
-    for stored, expiry in reversed(memories):
-        client.hset(stored.meta_key, mapping=stored.fields)
-        if expiry:
-            client.pexpireat(stored.meta_key, expiry)
     return written
+
+
+_BEGIN = """
+for i = 1, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end
+end
+for i = 1, #KEYS do
+  local fields, expiry = unpack(cmsgpack.unpack(ARGV[i]))
+  for name, value in pairs(fields) do redis.call('HSET', KEYS[i], name, value) end
+  if expiry > 0 then redis.call('PEXPIREAT', KEYS[i], expiry) end
+end
+return 1
+"""
+
+
+def _begin(client: redis.Redis, memories: Sequence[tuple[Stored, int]]) -> bool:
+    """Write all metadata, unless there is some by now."""
+    keys = [stored.meta_key for stored, _ in memories]
+    facts = [msgpack.packb([stored.fields, expiry], use_bin_type=False) for stored, expiry in memories]
+    return client.eval(_BEGIN, len(keys), *keys, *facts) == 1  # type: ignore[no-any-return]
 
 
 def _checked(file: IO[bytes], name: str) -> Iterator[Any]:
@@ -75,17 +124,44 @@ def _checked(file: IO[bytes], name: str) -> Iterator[Any]:
             raise ConfigError("FILE", name, "is not an export of scrapy dedup")
         if head[1] != VERSION:
             raise ConfigError("FILE", name, f"has version {head[1]}, this project reads {VERSION}")
-        count = 0
+        count, prefix = 0, ""
         for value in unpacker:
             if value[0] == "end":
-                if value[1] == count:
+                if value[1] == count and prefix:
                     return
+                break
+            if value[0] == "memory":
+                prefix = _prefix_of(*value[1:])
+            elif not prefix or not _is_data(prefix, *value):
                 break
             count += value[0] != "memory"
             yield value
     except (msgpack.UnpackException, ValueError, TypeError, IndexError, KeyError):
         pass
-    raise ConfigError("FILE", name, "is damaged or was cut short; what was read is not used")
+    raise ConfigError("FILE", name, "is damaged or was cut short; nothing was imported")
+
+
+def _prefix_of(suffix: Any, fields: Any, expiry: Any) -> str:
+    """What the names of a memory's data begin with. Raises ValueError, TypeError, KeyError if it is none."""
+    texts = [suffix, fields["kind"], *fields, *fields.values()]
+    sound = all(isinstance(text, str) for text in texts) and isinstance(expiry, int) and expiry >= 0
+    if not sound or not re.fullmatch(r"(:w\d+)?(:history)?", suffix) or not re.fullmatch(r"[0-9a-f]+", fields["id"]):
+        raise ValueError("no memory")
+    return f":dedup:{fields['id']}:"
+
+
+def _is_data(prefix: str, type_: Any, suffix: Any, *content: Any) -> bool:
+    """Whether it is data of the memory with this prefix: no file may write to other keys."""
+    if not isinstance(suffix, str) or not suffix.startswith(prefix):
+        return False
+    match type_, content:
+        case "string", [bytes()]:
+            return True
+        case "members", [[*members]]:
+            return bool(members) and all(isinstance(member, bytes) for member in members)
+        case "bloom", [int(), bytes()]:
+            return True
+    return False
 
 
 def _data(client: redis.Redis, stored: Stored) -> Iterator[list[Any]]:
@@ -116,8 +192,7 @@ def _native(client: redis.Redis, key: str, stored: Stored) -> Iterator[list[Any]
         yield ["bloom", key.removeprefix(stored.base), iterator, data]
 
 
-def _write(client: redis.Redis, stored: Stored, expiry: int, value: list[Any]) -> None:
-    key = stored.base + value[1]
+def _write(client: redis.Redis, key: str, expiry: int, value: list[Any]) -> None:
     if value[0] == "string":
         client.set(key, value[2])
     elif value[0] == "members":

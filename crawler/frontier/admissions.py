@@ -107,6 +107,24 @@ class Admissions:
             raise TypeError(f"the fingerprinter gave {type(fingerprint).__name__}, not bytes")
         return fingerprint
 
+    def item_of_payload(self, data: bytes) -> bytes:
+        """The same for a GET of the URL in a payload that cannot be read further; b"" if not even that can."""
+        try:
+            return self.item_of(Request(payload.url_of(data)))
+        except (payload.PayloadError, ValueError):
+            return b""
+
+    def trail_of(self, request: Request) -> list[tuple[str, bytes]]:
+        """Host and item of the pages that redirected to `request`: their links lead to what it led to."""
+        urls, trail = request.meta.get("redirect_urls"), []
+        for url in urls if isinstance(urls, list | tuple) else ():
+            try:
+                before = Request(url)
+                trail.append((self.host_of(before), self.item_of(before)))
+            except (ValueError, TypeError):  # meta is the spider's
+                continue
+        return trail
+
     def enqueue(self, request: Request, remember: int = 0) -> bool:
         """Puts a request on its way to the frontier; False when it is known here to be seen.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scrapy import Request
@@ -26,6 +26,7 @@ class Held:
     reason: str = ""
     url: str = ""
     forget: bytes = b""  # what a failure makes the dupefilter forget
+    trail: Sequence[tuple[str, bytes]] = ()  # host and the same, of each page that redirected to the failed one
 
 
 class Ledger:
@@ -145,6 +146,11 @@ class Ledger:
             if needed is not None:
                 acks.append((held.lease.id, needed, held.reason, held.url, held.forget))
         return acks
+
+    def trails(self, acked: Iterable[Ack]) -> list[tuple[str, bytes]]:
+        """What is to be forgotten besides the failures among `acked` themselves."""
+        failed = (self._held.get(ack[0]) for ack in acked if ack[2])
+        return [one for held in failed if held is not None for one in held.trail]
 
     def gives(self) -> list[bytes]:
         """Ids of the leases that go back."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from crawler import connection
+from crawler import config, connection
 from crawler.nodes import node_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ class Memory:
         """Makes or checks what is stored. Raises StoredDataError, ConfigError."""
         if self._in_lua:
             await self._beside_reactor("prepare")
+        if config.flag(self._crawler.settings, "DEDUP_FORGET_FAILED", False) and not self._forgets:
+            logger.warning(
+                "DEDUP_FORGET_FAILED=1 changes nothing with %s, which cannot forget one page: take CompactDupeFilter, "
+                "ExactDupeFilter or LayeredDupeFilter of crawler.dedup", self._crawler.settings["DUPEFILTER_CLASS"],
+            )  # fmt: skip
+        if self._in_lua:
             return
         if hasattr(self._dupefilter, "open"):
             self._dupefilter.open()
@@ -69,6 +75,11 @@ class Memory:
     def admission(self) -> Any:
         """The :class:`crawler.dedup.Admission` of ours, None for any other."""
         return self._dupefilter.admission(self._bases[0]) if self._in_lua else None
+
+    @property
+    def _forgets(self) -> bool:
+        """Whether it can forget one page; an admission that does not say so is taken to."""
+        return self._in_lua and getattr(self.admission(), "forgets", True)
 
     def seen(self, request: Request) -> bool:
         """What a dupefilter in Python says; ours say nothing here."""

@@ -85,6 +85,7 @@ class Message:
     refunds: list[str] = field(default_factory=list)  # hosts whose lease never reached them
     crawl_delays: list[tuple[str, int]] = field(default_factory=list)  # host, Crawl-delay of its robots.txt
     health: list[Health] = field(default_factory=list)
+    forgets: list[tuple[str, bytes]] = field(default_factory=list)  # host, dedup item of what led to a failure
     locals: list[bytes] = field(default_factory=list)  # fingerprints of local-only requests that are finished
     skip: list[str] = field(default_factory=list)  # hosts of which this worker holds enough
     want: int = 0

@@ -137,7 +137,7 @@ class Shards:
 
     def _sort(self, message: Message, parts: list[Message]) -> None:
         """Puts everything where it belongs: by host, or by the shard in a lease's id."""
-        for name in ("started", "turns", "refunds", "crawl_delays", "health", "skip"):
+        for name in ("started", "turns", "refunds", "crawl_delays", "health", "forgets", "skip"):
             for news in getattr(message, name):
                 getattr(parts[self._of(news if isinstance(news, str) else news[0])], name).append(news)
         for ack in message.acks:
@@ -267,5 +267,5 @@ def _apart(tagged: bytes) -> tuple[int, bytes]:
 def _has_news(part: Message) -> Any:
     return (
         part.outbox or part.acks or part.gives or part.renew or part.started or part.turns or part.refunds
-        or part.crawl_delays or part.health or part.locals
+        or part.crawl_delays or part.health or part.forgets or part.locals
     )  # fmt: skip

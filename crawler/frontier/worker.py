@@ -102,6 +102,8 @@ class Worker:
             request = payload.decode(held.lease.payload, self._spider)
         except payload.PayloadError as error:
             logger.error("A queued request can't be read and goes to the dead letters: %s", error)
+            if self._forget_failed:
+                held.forget = self.admissions.item_of_payload(held.lease.payload)
             self._fail(held, f"payload: {error}")
             return None
         self.ledger.begin(held, request, self.outbox.tail)
@@ -128,7 +130,7 @@ class Worker:
         if held.reason:
             held.url = request.url
             if self._forget_failed:
-                held.forget = self.admissions.item_of(request)
+                held.forget, held.trail = self.admissions.item_of(request), self.admissions.trail_of(request)
             self._stats.inc_value("frontier/failed")
         if self.ledger.unsettled >= self._ack_in_time or not self.ledger.running:
             self.kick()
@@ -214,6 +216,7 @@ class Worker:
             held=len(self.ledger), finished=self.ledger.finished, failed=self._stats.get_value("frontier/failed", 0),
             dropped=self._drops.news(),
         )  # fmt: skip
+        message.forgets = self.ledger.trails(message.acks)
         if message.acks or self.start_wish in _START_OVER:
             flush_feeds()  # an item must not be lost when its page is done
         if self._clock() - self._renewed > self._policy.lease / 3000:

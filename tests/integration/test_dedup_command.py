@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis as redis_py
-from scrapy.settings import Settings
 
-from crawler.commands.dedup import Command
 from crawler.dedup import kinds
 from crawler.dedup.memory import SeenMemory
 from crawler.dedup.report import status
@@ -22,40 +18,11 @@ from crawler.dedup.sizing import Sizing
 from crawler.dedup.transfer import export, load
 from crawler.errors import ConfigError, StoredDataError
 from tests.support import seen
+from tests.support.dedup_command import Dedup
 from tests.support.project import PROJECT, clean_env, run_scrapy, scrapy_command
 
 BASE = "{crawler:quotes:0}"
 URL = "https://a.example/page"
-
-
-@dataclass
-class Done:
-    """What a command did."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-class Dedup:
-    """Runs the command in this process, as ``scrapy dedup`` does in its own."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def __call__(self, url: str, *words: str, ok: bool = True, **settings: Any) -> Done:
-        command = Command()
-        command.settings = Settings()
-        command.settings.setmodule("crawler.settings", priority="project")
-        command.settings.setdict({"REDIS_URL": url, **settings}, priority="cmdline")
-        parser = argparse.ArgumentParser()
-        command.add_options(parser)
-        opts, args = parser.parse_known_args([*words])
-        command.exitcode = 0
-        command.run(args, opts)
-        out, err = self._capsys.readouterr()
-        assert (command.exitcode == 0) == ok, err
-        return Done(command.exitcode, out, err)
 
 
 @pytest.fixture

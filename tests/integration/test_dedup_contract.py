@@ -104,6 +104,13 @@ def test_forgetting_where_the_kind_can(place: tuple[str, redis_py.Redis]) -> Non
     assert some.epoch != epoch
 
 
+def test_looking_and_forgetting_begin_no_memory(place: tuple[str, redis_py.Redis]) -> None:
+    """Its parameters would be fixed by a command that somebody typed before the first crawl."""
+    some = memory(place)
+    assert (some.has([b"a"]), some.forget([b"a"]), some.fold(10)) == (b"0", b"0", 0)
+    assert place[1].keys() == []
+
+
 def test_clear_leaves_nothing_and_the_epoch_tells(place: tuple[str, redis_py.Redis]) -> None:
     some = memory(place, capacity=100)
     some.add(fingerprints(0, 1000))

@@ -12,6 +12,7 @@ from scrapy.settings import Settings
 
 from crawler.dedup import kinds, options
 from crawler.dedup.memory import SeenMemory
+from crawler.dedup.report import status
 from crawler.dedup.sizing import CompactSizing, Sizing
 from crawler.dedup.stored import read_stored, rotate
 from crawler.errors import ConfigError, StoredDataError
@@ -91,10 +92,33 @@ def test_forgetting_reaches_every_generation(redis: redis_py.Redis) -> None:
 
 def test_another_window_is_refused_naming_both(redis: redis_py.Redis) -> None:
     memory(redis, "exact").prepare()
-    with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW=2h/4: .* with 1h/4;"):
-        SeenMemory(redis, BASE, kinds.window(kinds.exact(), "2h/4", 7_200_000, 4)).prepare()
-    with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW=none: .* with a window;"):
+    with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW=2h: .* with 1h;"):
+        SeenMemory(redis, BASE, kinds.window(kinds.exact(), "2h", 7_200_000, 4)).prepare()
+    with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW_GENERATIONS=8: .* with 4;"):
+        SeenMemory(redis, BASE, kinds.window(kinds.exact(), "1h", 3_600_000, 8)).prepare()
+    with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW=none: .* with 1h;"):
         SeenMemory(redis, BASE, kinds.exact()).prepare()
+    same = SeenMemory(redis, BASE, kinds.window(kinds.exact(), "60m", 3_600_000, 4))
+    assert same.add([b"a", b"a"]) == b"10"
+
+
+def test_a_window_over_a_memory_without_one_is_refused_naming_both(redis: redis_py.Redis) -> None:
+    SeenMemory(redis, BASE, kinds.exact()).prepare()
+    with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW=1h: .* with none;"):
+        memory(redis, "exact").prepare()
+
+
+def test_folding_reaches_older_generations(redis: redis_py.Redis) -> None:
+    some = memory(redis, "layered")
+    elements = [b"%d" % number for number in range(40)]
+    assert some.add(elements) == b"1" * 40
+    turn(redis)
+    assert some.add([b"new"]) == b"1"
+    while some.fold(8):
+        pass
+    recent = [part for part in status(redis, BASE) if part.kind.startswith("layered")]
+    assert [part.elements for part in recent] == [0, 0]
+    assert some.add([*elements, b"new"]) == b"0" * 41
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,19 @@ def test_another_epoch_drops_everything() -> None:
     assert not known.seen(b"a")
 
 
+def test_verdicts_that_come_with_another_epoch_are_not_remembered() -> None:
+    """One exchange answers "seen", and then forgets the same page, which failed: the next link must be asked again."""
+    known = KnownSeen(10)
+    known.sync("1")
+    known.add(b"a")
+    known.sync("2")
+    known.add(b"a")
+    assert not known.seen(b"a")
+    known.sync("2")
+    known.add(b"a")
+    assert known.seen(b"a")
+
+
 @pytest.mark.parametrize("after", [0, 20])
 def test_forgetting(after: int) -> None:
     known = KnownSeen(60)

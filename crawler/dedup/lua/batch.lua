@@ -12,11 +12,12 @@
 local state, problem = dedup_open(KEYS[1], cmsgpack.unpack(ARGV[1]))
 if not state then return redis.error_reply("DEDUP " .. problem) end
 local operation, items = ARGV[2], cmsgpack.unpack(ARGV[3])
+local begins = operation == "add" or not state.fresh   -- only what is recorded begins a memory
 local letters = { [1] = "1", [0] = "0", [-1] = "F" }
 local answers = {}
 if operation == "fold" then
-  local left = dedup_fold(state, items)
-  dedup_close(state)
+  local left = begins and dedup_fold(state, items) or 0
+  if begins then dedup_close(state) end
   return state.epoch .. " " .. left
 elseif operation == "add" then
   answers = dedup_add_all(state, items)
@@ -25,5 +26,5 @@ else
   for i = 1, #items do answers[i] = step(state, items[i]) end
 end
 for i = 1, #items do answers[i] = letters[answers[i]] end
-if operation ~= "has" then dedup_close(state) end
+if operation ~= "has" and begins then dedup_close(state) end
 return state.epoch .. " " .. table.concat(answers)

@@ -21,14 +21,21 @@ local function complain(name, stored, configured)
     .. "; set it back, or drop it (scrapy dedup clear)"
 end
 
-local function complain_kind(stored, configured)
+local function window_text(text_)
+  return string.match(text_ or "a window", "^[^/]*")   -- older versions stored the number of generations behind it
+end
+
+local configured_window   -- what DEDUP_WINDOW says; set by window.lua
+
+local function complain_kind(meta, stored, configured)
   local function parts(kind)
     return string.find(kind, "^window/") ~= nil, (string.gsub(string.gsub(kind, "^window/", ""), "native", "bitmap"))
   end
   local stored_window, stored_class = parts(stored)
   local window, class = parts(configured)
   if stored_window ~= window then
-    return complain("DEDUP_WINDOW", stored_window and "a window" or "none", window and "some" or "none")
+    return complain("DEDUP_WINDOW", stored_window and window_text(call("HGET", meta, "window")) or "none",
+      window and window_text(configured_window) or "none")
   end
   return complain(stored_class == class and "BLOOM_BACKEND" or "DUPEFILTER_CLASS", stored, configured)
 end
@@ -39,7 +46,7 @@ local function open_meta(base, kind, expires, ...)
   local m = call("HMGET", meta, "kind", "id", "forgotten", ...)
   local stored, id, forgotten = m[1], m[2], m[3] or "0"
   if stored and stored ~= kind then
-    local _, problem = complain_kind(stored, kind)
+    local _, problem = complain_kind(meta, stored, kind)
     return nil, nil, problem
   end
   if not stored then

@@ -7,10 +7,14 @@
 -- An element is recorded in the current generation and looked for in it and in GENERATIONS older ones: it is remembered
 -- for at least a window, at most a window and one generation.
 
+configured_window = WINDOW
+
 local function open(base, conf)
-  local state, m, problem = open_meta(base, KIND, nil, "window", "offset")
+  local state, m, problem = open_meta(base, KIND, nil, "window", "offset", "length", "generations")
   if not state then return nil, problem end
-  if m[1] and m[1] ~= WINDOW then return complain("DEDUP_WINDOW", m[1], WINDOW) end
+  local parts = text(GENERATIONS)
+  if m[1] and m[4] ~= parts then return complain("DEDUP_WINDOW_GENERATIONS", m[4], parts) end
+  if m[1] and m[3] ~= text(LENGTH) then return complain("DEDUP_WINDOW", window_text(m[1]), window_text(WINDOW)) end
   local now = call("TIME")
   state.offset = tonumber(m[2] or 0)
   local number = math.floor((now[1] * 1000 + now[2] / 1000 + state.offset) / LENGTH)
@@ -51,8 +55,15 @@ local function forget(state, item)
   return result
 end
 
+-- The current generation first, then what older ones kept in their recent sets.
 local function fold(state, count)
-  return INNER.fold and INNER.fold(state.current, count) or 0
+  if not INNER.fold then return 0 end
+  local left = INNER.fold(state.current, count)
+  for i = 1, #state do
+    if left > 0 then break end
+    left = INNER.fold(state[i], count)
+  end
+  return left
 end
 
 local function close(state)

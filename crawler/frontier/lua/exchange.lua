@@ -146,6 +146,7 @@ if #ready_acks > 0 then
   end
   if #mine > 0 then release(mine, values); drop(mine); redis.call('HINCRBY', meta_key, 'acked', #mine) end
 end
+for _, one in ipairs(msg.forgets) do dedup_forget(dedup, one[2]) end
 dedup_close(dedup)
 
 -- ---------------------------------------------------------------- 3 give back what was not started, renew the rest
