@@ -64,6 +64,14 @@ def text(settings: BaseSettings, name: str, default: str = "") -> str:
     return str(settings.get(name) or default)
 
 
+def header(settings: BaseSettings, name: str, default: str = "") -> str:
+    """A text that goes into a request's header: one line of printable ASCII."""
+    value = text(settings, name, default)
+    if not (value.isascii() and value.isprintable()):
+        raise ConfigError(name, value, "goes into a header of every request: write it in ASCII, on one line")
+    return value
+
+
 def words(settings: BaseSettings, name: str, default: str = "") -> frozenset[str]:
     """The setting as a set of lower-case words: a list, or a string with commas or spaces between them."""
     value = settings.get(name, default)

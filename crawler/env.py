@@ -76,6 +76,10 @@ class Env:
         """Any text."""
         return config.text(self._values, name, default)
 
+    def header(self, name: str, default: str = "") -> str:
+        """One line of printable ASCII."""
+        return _checked(lambda: config.header(self._values, name, default))
+
     def isset(self, name: str) -> bool:
         """Whether the variable has a value, for settings that fall back to another one."""
         return name in self._values

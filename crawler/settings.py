@@ -12,8 +12,8 @@ from crawler.env import Env
 _env = Env.load()
 
 # --- Identity: who is crawling. Site owners read this, so let CONTACT be a page or an address where they reach you.
-BOT_NAME = _env.text("BOT_NAME", "crawler")
-USER_AGENT = _env.text("USER_AGENT", f"{BOT_NAME}/1.0 (+{_env.text('CONTACT', 'contact not set')})")
+BOT_NAME = _env.header("BOT_NAME", "crawler")
+USER_AGENT = _env.header("USER_AGENT", f"{BOT_NAME}/1.0 (+{_env.header('CONTACT', 'contact not set')})")
 ROBOTSTXT_USER_AGENT = BOT_NAME  # the name that robots.txt rules are matched against
 WORKER_NAME = _env.text("WORKER_NAME", f"{socket.gethostname()}-{os.getpid()}")
 

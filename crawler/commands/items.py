@@ -9,7 +9,7 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 
 from crawler import config
-from crawler.commands.spider import one_line, one_line_flags
+from crawler.commands.spider import find_spider, one_line, one_line_flags
 from crawler.errors import ConfigError, CrawlerError
 
 USAGE = "scrapy items SPIDER [-o FILE] [--format jsonl|csv|parquet]"
@@ -60,6 +60,7 @@ class Command(ScrapyCommand):
             raise ConfigError("--format", named, f"must be one of {', '.join(formats.FORMATS)}")
         folder = Path(config.text(self.settings, "FEED_DIR", "items")).expanduser() / args[0]
         if not folder.is_dir() or not (files := merge.feed_files(folder)):
+            find_spider(self.settings, args, USAGE)  # a spider that is gone may have left items, so it is asked last
             raise CrawlerError(
                 f"no items: there is no JSON-lines file in {folder} (FEED_DIR names the folder above it)"
             )

@@ -34,6 +34,7 @@ def check(settings: Settings) -> None:
     for name, made in _DERIVED.items():
         if (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]:
             raise ConfigError(name, settings[name], f"-s comes too late for {made}; set it in the environment or .env")
+    config.header(settings, "USER_AGENT")
     legacy.refuse(settings)
     for name in _FLAGS:
         config.flag(settings, name, False)

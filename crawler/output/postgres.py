@@ -63,15 +63,15 @@ class PostgresPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured without ``POSTGRES_URL``, ConfigError for one that cannot be used."""
+        """Raises NotConfigured without ``POSTGRES_URL``, ConfigError for what cannot be used."""
+        table = config.text(crawler.settings, "POSTGRES_TABLE", "items")
+        if not re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", table):
+            raise ConfigError("POSTGRES_TABLE", table, "must be a name of a-z 0-9 _, or SCHEMA.NAME")
         url = config.text(crawler.settings, "POSTGRES_URL")
         if not url:
             raise NotConfigured
         if not re.match(r"postgres(ql)?://", url):
             raise ConfigError("POSTGRES_URL", masked(url), "must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
-        table = config.text(crawler.settings, "POSTGRES_TABLE", "items")
-        if not re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", table):
-            raise ConfigError("POSTGRES_TABLE", table, "must be a name of a-z 0-9 _, or SCHEMA.NAME")
         try:
             import asyncpg  # noqa: F401 (an optional extra)
         except ImportError:

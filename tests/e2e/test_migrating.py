@@ -109,7 +109,7 @@ def test_only_the_settings_change(example: Path, redis: redis_py.Redis, redis_ur
     for log in logs:
         text = log.read_text()
         assert "Traceback" not in text, text
-        assert "SCHEDULER_QUEUE_CLASS has no effect on the shared frontier; use FRONTIER_ORDER" in text
+        assert "SCHEDULER_QUEUE_CLASS has no effect on the shared frontier: set FRONTIER_ORDER to" in text
     assert [worker.returncode for worker in workers] == [0, 0, 0]
 
     def items(spider: str) -> list[str]:
@@ -149,9 +149,21 @@ def test_its_bits_are_translated(caplog: pytest.LogCaptureFixture) -> None:
     assert "2^30 bits are room for about 3.7e+07 pages at an error rate of 1e-06" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["SCHEDULER_QUEUE_KEY", "SCHEDULER_SERIALIZER", "SCHEDULER_IDLE_BEFORE_CLOSE"])
-def test_what_has_no_effect_is_named_but_not_to_its_own_scheduler(name: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("SCHEDULER_QUEUE_KEY", "set REDIS_KEY_PREFIX instead"),
+        ("SCHEDULER_SERIALIZER", "remove it (requests are stored as data, see docs/requests.md)"),
+        ("SCHEDULER_IDLE_BEFORE_CLOSE", "set FRONTIER_IDLE instead"),
+        ("SCHEDULER_DUPEFILTER_CLASS", "set DUPEFILTER_CLASS instead"),
+        ("DUPEFILTER_KEY", "set DEDUP_SCOPE instead"),
+        ("REDIS_ENCODING", "remove it (seeds are UTF-8)"),
+    ],
+)
+def test_what_has_no_effect_is_named_but_not_to_its_own_scheduler(
+    name: str, remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
     legacy.warn(Settings({"SCHEDULER": "scrapy_redis.scheduler.Scheduler", name: "x"}))
     assert not caplog.messages
     legacy.warn(Settings({"SCHEDULER": "crawler.frontier.Scheduler", name: "x"}))
-    assert caplog.messages[0].startswith(f"{name} has no effect on the shared frontier; use ")
+    assert caplog.messages == [f"{name} has no effect on the shared frontier: {remedy}; see docs/migrating.md"]

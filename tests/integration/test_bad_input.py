@@ -128,6 +128,7 @@ MORE_COMMAND_LINES: list[tuple[list[str], str]] = [
     (["crawl", "xyz"], "spider=xyz: no such spider; this project has picky, stubborn, tiny"),
     (["crawl", "tiny", "picky"], "spider=tiny picky: one spider at a time"),
     (["crawl", "tiny", "-s", "BLOOM_ERROR_RATE=1.5"], "BLOOM_ERROR_RATE=1.5: must be between 0 and 1"),
+    (["crawl", "tiny", "-s", "USER_AGENT=böt"], "USER_AGENT=böt: goes into a header of every request"),
     (["crawl", "tiny", "-s", "BLOOM_CAPACITY=0"], "BLOOM_CAPACITY=0: must be"),
     (["crawl", "tiny", "-s", 'REDIS_PARAMS={"redis_cls": "a.B"}'], "REDIS_PARAMS['redis_cls']=a.B: not supported"),
     (["crawl", "tiny", "-s", 'REDIS_PARAMS={"passwort": "secret"}'], "REDIS_PARAMS=passwort: redis-py has no such"),

@@ -136,6 +136,7 @@ def test_no_server_at_the_start_is_one_line(redis_url: str, tmp_path: Path) -> N
     [
         ({"POSTGRES_URL": "mysql://u:p@h/d"}, "POSTGRES_URL=mysql://u:***@h/d: must be postgresql://"),
         ({"POSTGRES_URL": "postgresql://h/d", "POSTGRES_TABLE": "a; b"}, "POSTGRES_TABLE=a; b: must be a name"),
+        ({"POSTGRES_TABLE": "a b"}, "POSTGRES_TABLE=a b: must be a name"),
     ],
 )
 def test_a_bad_setting_is_one_line(settings: dict[str, str], line: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.settings import BaseSettings
+from scrapy.settings import Settings
 
 from crawler.commands.items import Command
 from crawler.output.merge import Merge, Seen, feed_files
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *words: str) -> int:
     command = Command()
-    command.settings = BaseSettings({"FEED_DIR": str(folder / "items")})  # type: ignore[assignment]
+    command.settings = Settings({"FEED_DIR": str(folder / "items"), "SPIDER_MODULES": ["crawler.spiders"]})
     parser = argparse.ArgumentParser()
     command.add_options(parser)
     opts, args = parser.parse_known_args(words)
@@ -85,7 +85,8 @@ def test_a_field_of_two_types_is_no_parquet_and_leaves_no_file(folder: Path, tmp
         (["shop", "--format", "xml"], 2, "--format=xml: must be one of jsonl, csv, parquet"),
         (["shop", "--format", "parquet"], 2, "--format=parquet: needs a file: -o FILE.parquet"),
         (["shop", "-o", "/nowhere/x.csv"], 2, "-o=/nowhere/x.csv: cannot be written (No such file or directory)"),
-        (["nothing"], 1, "no items: there is no JSON-lines file in "),
+        (["nope"], 2, "spider=nope: no such spider; this project has "),
+        (["quotes"], 1, "no items: there is no JSON-lines file in "),
     ],
 )
 def test_a_mistake_is_one_line(

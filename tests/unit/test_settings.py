@@ -209,6 +209,7 @@ def _paths(value: object) -> list[str]:
         ("CONCURRENT_REQUESTS", "0", "must be at least 1"),
         ("REDIS_PORT", "70000", "must be between 1 and 65535"),
         ("ROBOTSTXT_OBEY", "maybe", "must be 1 or 0"),
+        ("BOT_NAME", "böt", "goes into a header of every request: write it in ASCII, on one line"),
         ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
     ],
 )
@@ -216,6 +217,13 @@ def test_a_bad_value_is_one_line(monkeypatch: pytest.MonkeyPatch, variable: str,
     with pytest.raises(ConfigError) as caught:
         load(monkeypatch, **{variable: value})
     assert str(caught.value) == f"{variable}={value}: {remedy}"
+
+
+@pytest.mark.parametrize("variable", ["BOT_NAME", "CONTACT", "USER_AGENT"])
+def test_a_header_is_one_line_whatever_was_written(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(monkeypatch, **{variable: "a\r\nX: 1"})
+    assert str(caught.value).startswith(f"{variable}=a\\r\\nX: 1: goes into a header of every request")
 
 
 def test_a_bad_value_ends_the_command_with_that_line_only() -> None:
