@@ -70,6 +70,7 @@ def test_what_is_documented_is_shown_and_the_reverse(site: Sites, redis_url: str
     assert {sample["spider"] for _, labels in series if (sample := dict(labels)).keys() & {"spider"}} == {"site"}
     assert series.sum("crawler_responses_total") == len(report.hits)
     assert series.sum("crawler_download_seconds_count") == len(report.hits)
+    assert series.sum("crawler_frontier_exchange_seconds_count") > 2
     assert series.sum("crawler_items_total", outcome="scraped") == 60
     assert series.sum("crawler_frontier_finished") == series.sum("crawler_redis_up") == 1
     assert series.sum("crawler_frontier_queued") == series.sum("crawler_worker_requests") == 0
