@@ -50,6 +50,7 @@ CASES: list[tuple[dict[str, Any], str, str, float]] = [
     ({"canonical/audit/changed": 2}, "crawler_canonical_audit_total", "changed", 2),
     ({"frontier/failed": 2}, "crawler_frontier_failed_total", "", 2),
     ({"frontier/lease_lost": 2}, "crawler_frontier_lease_lost_total", "", 2),
+    ({"frontier/hosts_given_up": 2}, "crawler_frontier_hosts_given_up_total", "", 2),
     ({"scheduler/unserializable": 2}, "crawler_frontier_local_total", "", 2),
     ({"robotstxt/forbidden": 2}, "crawler_frontier_dropped_total", "robots", 2),
     ({"guard/refused": 2}, "crawler_frontier_dropped_total", "private", 2),
