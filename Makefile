@@ -51,7 +51,7 @@ format: venv ## let ruff fix and format what it can
 fuzz: venv ## damaged payloads, seeds, rules and .env files, for MINUTES (1); stops at the first that does harm
 	@$(BIN)/python -m tests.fuzz $(MINUTES)
 
-audit: venv ## known holes of the locked packages, from the Python advisory database (needs the network)
+audit: venv ## known holes of the locked packages, from PyPI's advisories or OSV (needs the network)
 	@BIN=$(BIN) sh deploy/audit.sh
 
 coverage: venv ## the default suite once more, with branch coverage of every process it starts (ARGS as for test)
