@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from crawler.dedup.memory import SeenMemory
 
 
+def _own_key(settings: Settings, spider: str) -> str:
+    """``SCHEDULER_DUPEFILTER_KEY``, which only other schedulers than the shared frontier heed; else ""."""
+    from scrapy.utils.misc import load_object
+
+    from crawler.dedup.dupefilter import own_key
+    from crawler.frontier import Scheduler
+
+    shared = Scheduler in load_object(settings["SCHEDULER"]).__mro__
+    return "" if shared else own_key(settings, spider)
+
+
 class Seen:
     """What an action works on: a spider's memory, and the fingerprints its pages have."""
 
@@ -37,6 +48,8 @@ class Seen:
 
         own = settings.copy()
         spider_class.update_settings(own)
+        if key := _own_key(own, spider_class.name):
+            return [cls(settings, spider_class, node_of(client, key), key)]
         keys = Keys.from_settings(own, spider_class.name)
         shards = keys.spread(stored_shards(client, keys, own))
         found = [cls(settings, spider_class, node_of(client, one.tag), one.dedup) for one in shards]

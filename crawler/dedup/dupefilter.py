@@ -94,7 +94,7 @@ class RedisDupeFilter:
         """For Scrapy's scheduler and ours."""
         settings = crawler.settings
         name = crawler.spider.name if crawler.spider else "spider"
-        base = _own_key(settings, name) or Keys.from_settings(settings, name).dedup
+        base = own_key(settings, name) or Keys.from_settings(settings, name).dedup
         assert crawler.request_fingerprinter is not None, "Scrapy makes the fingerprinter before the dupefilter"
         return cls._from_settings(settings, base, crawler.request_fingerprinter, crawler.stats, Ending(crawler))
 
@@ -237,7 +237,7 @@ class RedisDupeFilter:
             logger.warning(message)
 
 
-def _own_key(settings: BaseSettings, spider: str) -> str:
+def own_key(settings: BaseSettings, spider: str) -> str:
     """``SCHEDULER_DUPEFILTER_KEY`` for the spider, as scrapy-redis writes it; empty if it is not set."""
     template = config.text(settings, "SCHEDULER_DUPEFILTER_KEY")
     try:

@@ -35,11 +35,11 @@ _COUNT = Struct("<Q")
 class MemoryBloom:
     """A growing Bloom filter; with `folder`, kept in files there. Raises StoredDataError if they differ in size.
 
-    Without `growth` it takes `sizing.capacity` elements.
+    `limit`: elements that it should hold at most, 0 for any number; such a filter may be given a higher one later.
     """
 
-    def __init__(self, sizing: Sizing, folder: Path | None = None, *, growth: bool = True) -> None:
-        self.sizing, self.folder, self._growth = sizing, folder, growth
+    def __init__(self, sizing: Sizing, folder: Path | None = None, *, limit: int = 0) -> None:
+        self.sizing, self.folder, self._limit = sizing, folder, limit
         self._layers: list[mmap.mmap] = []
         self._blocks: list[int] = []
         if folder is not None:
@@ -57,7 +57,7 @@ class MemoryBloom:
     @property
     def full(self) -> bool:
         """Whether it should take nothing more."""
-        return not self._growth and self.count >= self.sizing.capacity
+        return 0 < self._limit <= self.count
 
     def add(self, fingerprint: bytes) -> bool:
         """True if it is new; it is recorded, even where the filter is full."""
@@ -128,6 +128,10 @@ class MemoryBloom:
             stored = dict(json.loads(header.read_text()))
         except (ValueError, TypeError):
             raise StoredDataError(f"JOBDIR: {header} is damaged; remove {folder} to begin anew") from None
+        capacity = stored.get("BLOOM_CAPACITY")
+        if isinstance(capacity, int) and 0 < capacity < self._limit:  # it was full, and more is allowed now
+            self.sizing = Sizing(capacity, self.sizing.error)
+            parameters["BLOOM_CAPACITY"] = capacity
         for name, value in parameters.items():
             if stored.get(name) != value:
                 remedy = f"{folder} was made with {stored.get(name)}; set it back, or remove the folder"
@@ -157,7 +161,8 @@ class MemoryBloomDupeFilter:
         sizing = Sizing(options.capacity(settings), options.error_rate(settings))
         assert crawler.request_fingerprinter is not None, "Scrapy makes the fingerprinter before the dupefilter"
         log = DuplicateLog(crawler.stats, debug=config.flag(settings, "DUPEFILTER_DEBUG", False))
-        bloom = MemoryBloom(sizing, Path(folder, "bloom") if folder else None, growth=options.growth(settings))
+        limit = 0 if options.growth(settings) else sizing.capacity
+        bloom = MemoryBloom(sizing, Path(folder, "bloom") if folder else None, limit=limit)
         if config.text(settings, "DEDUP_WINDOW"):
             logger.warning("DEDUP_WINDOW changes nothing with %s: one process's memory has no windows", cls.__name__)
         return cls(bloom, crawler.request_fingerprinter, log, Ending(crawler))

@@ -113,6 +113,18 @@ def fingerprint_of(url: str) -> bytes:
     return fingerprint
 
 
+def test_with_another_scheduler_the_key_is_the_one_that_is_set(dedup: Dedup, redis_url: str) -> None:
+    settings: dict[str, Any] = {
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler", "SCHEDULER_DUPEFILTER_KEY": "%(spider)s:mine",
+        "DUPEFILTER_CLASS": "crawler.dedup.ExactDupeFilter",
+    }  # fmt: skip
+    with redis_py.Redis.from_url(redis_url) as client:
+        SeenMemory(client, "quotes:mine", kinds.exact()).add([fingerprint_of(URL)])
+    assert dedup(redis_url, "check", "quotes", URL, **settings).stdout.startswith("seen  ")
+    del settings["SCHEDULER"]
+    assert dedup(redis_url, "check", "quotes", URL, **settings).stdout.startswith("not seen  ")
+
+
 def test_exact_forgets_and_layered_folds(dedup: Dedup, redis_url: str) -> None:
     fingerprint = fingerprint_of(URL)
     with redis_py.Redis.from_url(redis_url) as client:

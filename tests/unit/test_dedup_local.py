@@ -52,6 +52,37 @@ def test_a_folder_of_another_size_is_refused(tmp_path: Path) -> None:
         MemoryBloom(Sizing(200, 1e-6), tmp_path)
 
 
+def test_damaged_metadata_is_one_line(tmp_path: Path) -> None:
+    for text in ("", "[1]", "{"):
+        (tmp_path / "meta.json").write_text(text)
+        with pytest.raises(StoredDataError, match=r"JOBDIR: .*meta.json is damaged; remove"):
+            MemoryBloom(Sizing(100, 1e-6), tmp_path)
+
+
+def test_a_full_one_takes_nothing_more_until_more_is_allowed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def run(capacity: int, pages: range) -> list[bool]:
+        crawler = get_crawler(Spider, {"JOBDIR": str(tmp_path), "BLOOM_CAPACITY": capacity, "BLOOM_GROWTH": 0})
+        crawler.request_fingerprinter = RequestFingerprinter()
+        dupefilter = MemoryBloomDupeFilter.from_crawler(crawler)
+        seen = [dupefilter.request_seen(Request(f"http://a.example/{page}")) for page in pages]
+        dupefilter.close()
+        return seen
+
+    assert run(10, range(12)) == [False] * 12
+    assert [record.message for record in caplog.records if "BLOOM_GROWTH=0" in record.message][1:] == []
+    assert run(11, range(12)) == [True] * 10 + [False] * 2
+    assert run(13, range(12)) == [True] * 11 + [False]
+    with pytest.raises(StoredDataError, match=r"BLOOM_CAPACITY=9: .* with 10;"):
+        run(9, range(1))
+
+
+def test_a_window_changes_nothing_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    crawler = get_crawler(Spider, {"DEDUP_WINDOW": "1d", "BLOOM_CAPACITY": 100})
+    crawler.request_fingerprinter = RequestFingerprinter()
+    MemoryBloomDupeFilter.from_crawler(crawler).close()
+    assert "DEDUP_WINDOW changes nothing with MemoryBloomDupeFilter" in caplog.text
+
+
 def test_as_scrapys_dupefilter(tmp_path: Path) -> None:
     crawler = get_crawler(Spider, {"JOBDIR": str(tmp_path), "BLOOM_CAPACITY": 100})
     crawler.request_fingerprinter = RequestFingerprinter()

@@ -37,6 +37,7 @@ ADAPTERS = {
     "crawler.canonical.redirects",
     "crawler.dedup.backend",
     "crawler.dedup.dupefilter",
+    "crawler.dedup.ending",
     "crawler.dedup.local",
     "crawler.dedup.log",
     "crawler.dedup.memory",
