@@ -123,13 +123,26 @@ def _client_kwargs(settings: BaseSettings, overrides: dict[str, Any]) -> tuple[d
         url.pop(name, None)
     if settings.get("REDIS_DB") and "db" not in url:
         url["db"] = config.integer(settings, "REDIS_DB", 0)
-    defaults = {"socket_timeout": _SOCKET_SECONDS, "socket_connect_timeout": _CONNECT_SECONDS}
-    kwargs: dict[str, Any] = {**defaults, **params, **url, **overrides}
+    kwargs: dict[str, Any] = {**_patience(settings, params | url), **params, **url, **overrides}
     if "path" in kwargs:
         kwargs = {name: value for name, value in kwargs.items() if name not in _TCP_ONLY}
     # Maintenance notifications are a service of Redis Cloud; asking for them costs each connection a round trip.
     kwargs["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
     return kwargs, bool(kwargs.pop("single_connection_client", False))
+
+
+def _patience(settings: BaseSettings, own: dict[str, Any]) -> dict[str, float]:
+    """How long to wait for the server: a lost reply must be noticed in time to renew leases (every third of one)."""
+    lease = config.number(settings, "FRONTIER_LEASE", 120, low=1)
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        if isinstance(seconds := own.get(name), int | float) and seconds > lease / 3:
+            _warn_once(
+                f"REDIS_PARAMS: {name}={seconds:g} is more than a third of FRONTIER_LEASE={lease:g}: when a reply is "
+                "lost, what this worker holds may be fetched by another as well; lower it, or raise FRONTIER_LEASE"
+            )
+    return {
+        "socket_timeout": min(_SOCKET_SECONDS, lease / 3), "socket_connect_timeout": min(_CONNECT_SECONDS, lease / 3),
+    }  # fmt: skip
 
 
 def _check_kwargs(pool: redis.ConnectionPool | redis.asyncio.ConnectionPool) -> None:

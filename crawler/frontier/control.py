@@ -155,19 +155,22 @@ class Control:
             name for name, _ in islice(self.client.hscan_iter(self.key("inflight"), count=_PAGE), limit)
         )
         turns |= dict(self.client.zrange(self.key("ready"), 0, limit - 1, withscores=True))
+        holders = self.jar_holders()
+        for holder in holders:
+            for name, turn in self.client.zrange(self.key(f"mine:{holder}"), 0, limit - 1, withscores=True):
+                turns.setdefault(name, turn)
         names = list(turns)[:limit]
         pipe = self.client.pipeline(transaction=False)
         for name in names:
-            pipe.zcard(f"{self.base}:queue:{name.decode()}")
             pipe.hget(self.key("inflight"), name)
-        counts = pipe.execute()
-        return [
-            HostRow(
-                name.decode(), counts[2 * i], int(counts[2 * i + 1] or 0),
-                None if (turn := turns[name]) is None else max(0.0, (turn - now) / 1000),
-            )
-            for i, name in enumerate(names)
-        ]  # fmt: skip
+            for queue in ("queue", *(f"pinned:{holder}" for holder in holders)):
+                pipe.zcard(f"{self.base}:{queue}:{name.decode()}")
+        rows, counts = [], iter(pipe.execute())
+        for name in names:
+            leased, queued = int(next(counts) or 0), sum(islice(counts, 1 + len(holders)))
+            due_in = None if (turn := turns[name]) is None else max(0.0, (turn - now) / 1000)
+            rows.append(HostRow(name.decode(), queued, leased, due_in))
+        return rows
 
     def jar_holders(self) -> list[str]:
         """Workers that alone may have some of the queued requests (``FRONTIER_PIN_COOKIEJARS``)."""

@@ -69,6 +69,7 @@ class Worker:
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._acks_follow = False  # the last exchange confirmed what acks may have waited for
         self._rollbacks, self._start_again = 0, False
+        self._told: set[str] = set()  # hosts that were said to fail: once is enough, though an answer may come between
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
         self.start_wish, self.start_span = "", NOTHING
         self.reply: Reply | None = None
@@ -175,13 +176,15 @@ class Worker:
         held = self.ledger.by_request(request)
         if held is None or held.reached_at is None:
             return
-        if self.hosts.failed(held.lease.host, held.reached_at, retry_after) == _TELLING:
+        host = held.lease.host
+        if self.hosts.failed(host, held.reached_at, retry_after) == _TELLING and host not in self._told:
+            self._told.add(host)
             logger.warning(
                 "%s does not answer or asks to be left alone, %d times in a row: it is asked less and less often, "
                 "every %g s at last (FRONTIER_BACKOFF_MAX); `scrapy frontier host` can block it",
-                held.lease.host, _TELLING, self._policy.backoff_max / 1000,
+                host, _TELLING, self._policy.backoff_max / 1000,
             )  # fmt: skip
-        self.ledger.give(self.inbox.remove(held.lease.host))
+        self.ledger.give(self.inbox.remove(host))
         self.kick()
 
     def give_back(self, request: Request) -> None:

@@ -225,6 +225,9 @@ def test_time_outs_and_overrides() -> None:
     with sync_client(settings(REDIS_URL="redis://h")) as client:
         kwargs = client.connection_pool.connection_kwargs
         assert (kwargs["socket_timeout"], kwargs["socket_connect_timeout"]) == (5, 2)
+    with sync_client(settings(REDIS_URL="redis://h", FRONTIER_LEASE="3")) as client:
+        kwargs = client.connection_pool.connection_kwargs
+        assert (kwargs["socket_timeout"], kwargs["socket_connect_timeout"]) == (1, 1), "noticed within a lease"
     values = settings(REDIS_URL="redis://h?socket_timeout=4", REDIS_PARAMS={"socket_timeout": 3})
     with sync_client(values) as client:
         assert client.connection_pool.connection_kwargs["socket_timeout"] == 4
@@ -315,3 +318,12 @@ def test_eviction_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
 def test_version_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ServerError, match=r"is Redis 6\.2\.9: the project needs Redis 7\.0 or later"):
         probe._check_info(Settings(), "redis://h", {"redis_version": "6.2.9"})
+
+
+def test_more_patience_than_a_lease_allows_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    clients._warned.clear()
+    for lease in ("60", "12"):
+        with sync_client(settings(REDIS_URL="redis://h?socket_timeout=7", FRONTIER_LEASE=lease)):
+            pass
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("REDIS_PARAMS: socket_timeout=7 is more than a third of FRONTIER_LEASE=12: ")

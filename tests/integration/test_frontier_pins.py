@@ -8,7 +8,9 @@ import msgpack
 import pytest
 from redis import Redis
 
+from crawler.frontier.control import Control
 from crawler.frontier.message import Lease
+from crawler.frontier.seedkey import SeedKey
 from tests.support.shard import CONSTANTS, Shard, admission
 
 LEASE = CONSTANTS["lease"]
@@ -138,3 +140,15 @@ def test_a_run_that_ends_leaves_no_pins(shard: Shard, redis: Redis) -> None:
     assert shard.say("w", start="done").state == "finished"
     left = {key.decode().removeprefix(f"{shard.keys.frontier}:").split(":")[0] for key in redis.keys("*")}  # type: ignore[union-attr]
     assert left.isdisjoint({"pins", "jars", "holders", "mine", "pinned", "queue"}), left
+
+
+def test_the_list_of_hosts_counts_pinned_requests(shard: Shard, redis: Redis) -> None:
+    put(shard, "1a", "1b", "1c", "2a", "2b", "-d")
+    put(shard, "1x", host="only-pinned")
+    assert names(take(shard, "w", 1, skip=["only-pinned"])) == ["1a"]
+    for host in ("only-pinned", "h"):  # meets requests of the jar that w holds, and leaves them to w
+        assert take(shard, "v", 1, skip=[host]) == []
+    control = Control(redis, shard.keys.frontier, SeedKey("seeds", "list"))
+    assert {row.host: row.queued for row in control.hosts(10)} == {"h": 5, "only-pinned": 1}
+    assert control.status()["queued"] == 6
+    assert len(control.hosts(1)) == 1
