@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _TRUE = {"1", "true", "yes", "on"}
 _MOST = 2**40  # of anything without a limit of its own: numbers travel and are stored in 64 bits, often as ms
+_LONGEST_NAME = 100
 _FALSE = {"0", "false", "no", "off", "", "none"}
 
 
@@ -70,6 +71,14 @@ def header(settings: BaseSettings, name: str, default: str = "") -> str:
     if not (value.isascii() and value.isprintable()):
         raise ConfigError(name, value, "goes into a header of every request: write it in ASCII, on one line")
     return value
+
+
+def worker_name(settings: BaseSettings, default: str) -> str:
+    """``WORKER_NAME``, which becomes part of file names, log lines and fields in Redis: so it is one short line."""
+    name = text(settings, "WORKER_NAME", default)
+    if not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
+        raise ConfigError("WORKER_NAME", ascii(name)[1:-1], f"must be printable, and {_LONGEST_NAME} bytes at most")
+    return name
 
 
 def words(settings: BaseSettings, name: str, default: str = "") -> frozenset[str]:

@@ -82,8 +82,7 @@ class Scheduler(BaseScheduler):
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises ConfigError for the first unusable setting."""
         policy = Policy.from_settings(crawler.settings)
-        name = config.text(crawler.settings, "WORKER_NAME", f"{platform.node()}-{os.getpid()}")
-        return cls(crawler, policy, name)
+        return cls(crawler, policy, config.worker_name(crawler.settings, f"{platform.node()}-{os.getpid()}"))
 
     # What Scrapy calls.
     def open(self, spider: Spider) -> Deferred[None]:

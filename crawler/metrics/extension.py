@@ -77,6 +77,7 @@ class MetricsExtension(Collector):
         """Raises ConfigError for the first unusable setting, NotConfigured with ``METRICS_ENABLED=0``."""
         if not config.flag(crawler.settings, "METRICS_ENABLED", True):
             raise NotConfigured
+        config.worker_name(crawler.settings, "")
         extension = cls(crawler, Options.from_settings(crawler.settings))
         connect = crawler.signals.connect
         connect(extension.spider_opened, signal=signals.spider_opened)
@@ -137,7 +138,7 @@ class MetricsExtension(Collector):
 
     @property
     def _worker_name(self) -> str:
-        return config.text(self.crawler.settings, "WORKER_NAME", platform.node())
+        return config.worker_name(self.crawler.settings, platform.node())
 
     def _describe(self, scheduler: Scheduler | None) -> dict[str, str]:
         return {

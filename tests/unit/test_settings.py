@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.settings import default_settings
+from scrapy.settings import BaseSettings, default_settings
 
+from crawler import config
 from crawler.env import PROJECT, Env, read_env_file
 from crawler.errors import ConfigError
 from tests.support.project import clean_env
@@ -284,6 +285,14 @@ def test_a_crawl_in_one_process_needs_no_redis(monkeypatch: pytest.MonkeyPatch) 
     page = load(monkeypatch, FRONTIER="memory")
     assert page["SCHEDULER"] == "scrapy.core.scheduler.Scheduler"
     assert page["DUPEFILTER_CLASS"] == "crawler.dedup.MemoryBloomDupeFilter"
+
+
+@pytest.mark.parametrize("name", ["w" * 101, "ü" * 51, "two\nlines", "bell\a", "no text \udcff"])
+def test_a_worker_name_that_would_break_files_or_keys_is_one_line(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"^WORKER_NAME=.*: must be printable, and 100 bytes at most$") as caught:
+        config.worker_name(BaseSettings({"WORKER_NAME": name}), "")
+    assert str(caught.value).encode().count(b"\n") == 0
+    assert config.worker_name(BaseSettings({"WORKER_NAME": "größe/1"}), "") == "größe/1"
 
 
 def test_public_suffixes_come_without_the_network() -> None:
