@@ -55,42 +55,44 @@ def test_stored_format(spider: MySpider, make: Any, hex_: str) -> None:
     assert facts(decode(bytes.fromhex(hex_), spider)) == facts(make(spider))
 
 
+EVERYTHING: list[Any] = [
+    1,
+    "https://a.example/",
+    False,
+    {
+        1: 2,
+        2: "failed",
+        3: "POST",
+        4: {b"Accept": [b"a", b"b"], b"X": b"y"},
+        5: b"{}",
+        6: {"c": "1"},
+        7: {
+            "tuple": msgpack.ExtType(1, b"\x91\x01"),
+            "set": msgpack.ExtType(2, b"\x91\x01"),
+            "frozenset": msgpack.ExtType(3, b"\x91\x01"),
+            "datetime": msgpack.ExtType(4, msgpack.packb([2026, 3, 4, 5, 6, 7, 89, 1, "Europe/Berlin"])),
+            "date": msgpack.ExtType(5, msgpack.packb([2026, 3, 4])),
+            "time": msgpack.ExtType(6, msgpack.packb([5, 6, 7, 89, 0, 3_600_000_000])),
+            "timedelta": msgpack.ExtType(7, msgpack.packb([-1, 2, 3])),
+            "decimal": msgpack.ExtType(8, b"1.50"),
+            "int": msgpack.ExtType(9, b"\x01" + b"\x00" * 8),
+            "uuid": msgpack.ExtType(10, bytes(15) + b"\x07"),
+            "ordered": msgpack.ExtType(11, msgpack.packb([["k", 1]])),
+            "complex": msgpack.ExtType(12, msgpack.packb([0.0, 1.0])),
+        },
+        8: {"k": 1},
+        9: ["f"],
+        10: "latin-1",
+        11: 5,
+        12: True,
+        13: {"dumps_kwargs": {"sort_keys": False}},
+    },
+]
+
+
 def test_stored_format_of_everything(spider: MySpider) -> None:
     """Numbers of fields and extension types are what old payloads in a queue rely on."""
-    body = [
-        1,
-        "https://a.example/",
-        False,
-        {
-            1: 2,
-            2: "failed",
-            3: "POST",
-            4: {b"Accept": [b"a", b"b"], b"X": b"y"},
-            5: b"{}",
-            6: {"c": "1"},
-            7: {
-                "tuple": msgpack.ExtType(1, b"\x91\x01"),
-                "set": msgpack.ExtType(2, b"\x91\x01"),
-                "frozenset": msgpack.ExtType(3, b"\x91\x01"),
-                "datetime": msgpack.ExtType(4, msgpack.packb([2026, 3, 4, 5, 6, 7, 89, 1, "Europe/Berlin"])),
-                "date": msgpack.ExtType(5, msgpack.packb([2026, 3, 4])),
-                "time": msgpack.ExtType(6, msgpack.packb([5, 6, 7, 89, 0, 3_600_000_000])),
-                "timedelta": msgpack.ExtType(7, msgpack.packb([-1, 2, 3])),
-                "decimal": msgpack.ExtType(8, b"1.50"),
-                "int": msgpack.ExtType(9, b"\x01" + b"\x00" * 8),
-                "uuid": msgpack.ExtType(10, bytes(15) + b"\x07"),
-                "ordered": msgpack.ExtType(11, msgpack.packb([["k", 1]])),
-                "complex": msgpack.ExtType(12, msgpack.packb([0.0, 1.0])),
-            },
-            8: {"k": 1},
-            9: ["f"],
-            10: "latin-1",
-            11: 5,
-            12: True,
-            13: {"dumps_kwargs": {"sort_keys": False}},
-        },
-    ]
-    request = decode(msgpack.packb(body), spider)
+    request = decode(msgpack.packb(EVERYTHING), spider)
     expected = JsonRequest(
         "https://a.example/",
         NO_CALLBACK,

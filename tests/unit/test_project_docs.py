@@ -122,3 +122,12 @@ def test_each_variable_of_the_example_is_used() -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text())
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+TO_BE_MADE = {"docs/benchmarks.json", "deploy/prometheus/targets.json", "crawler/spiders/shop.py"}  # by who uses it
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.name)
+def test_files_that_are_named_exist(path: Path) -> None:
+    named = set(re.findall(r"(?<![\w/.-])((?:crawler|tests|docs|deploy)/[\w./-]+\.\w+)", path.read_text()))
+    assert [name for name in sorted(named - TO_BE_MADE) if not (ROOT / name).exists()] == []
