@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
@@ -12,6 +12,8 @@ from twisted.python.failure import Failure
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.settings import BaseSettings
+
+    from crawler.frontier.ledger import Ledger
 
 _LONGEST = 200  # characters of a reason
 
@@ -59,3 +61,31 @@ class FailureReasons:
             rule = dict(enumerate(self._spider._rules)).get(request.meta.get("rule", -1))
             return rule is not None and rule.errback is not None
         return request.errback is not None
+
+
+class Failures:
+    """Notes at a request's lease why it failed: its download, its callback or a pipeline, whichever was first."""
+
+    def __init__(self, ledger: Ledger, reasons: FailureReasons) -> None:
+        self._ledger, self._reasons = ledger, reasons
+
+    def downloaded(self, request: Request, result: Response | Failure) -> None:
+        """The scraper gets a response or the final failure of a download."""
+        held = self._ledger.downloaded(request)
+        if held is not None and not held.give:
+            held.reason = self._reasons.of(request, result)
+
+    def on_spider_error(self, failure: Failure, response: Any) -> None:
+        """Signal handler: a callback raised."""
+        self._note("callback", failure, response)
+
+    def on_item_error(self, failure: Failure, response: Any) -> None:
+        """Signal handler: a pipeline raised."""
+        self._note("pipeline", failure, response)
+
+    def _note(self, kind: str, failure: Failure, response: Any) -> None:
+        assert failure.value is not None
+        request = getattr(response, "request", None)
+        held = self._ledger.by_request(request) if request is not None else None
+        if held is not None and not held.reason:
+            held.reason = describe(kind, failure.value)

@@ -14,7 +14,6 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import scrapy
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from scrapy import Request, Spider, signals
@@ -26,18 +25,16 @@ from twisted.internet.defer import Deferred
 from crawler import config, connection
 from crawler.canonical import FINGERPRINT_VERSION
 from crawler.frontier import hooks, payload
+from crawler.frontier.carrier import carrier
 from crawler.frontier.claim import StartClaim
-from crawler.frontier.fed import feed_key, idle_seconds, stop_polling
+from crawler.frontier.farewell import Farewell
+from crawler.frontier.fed import stop_polling
 from crawler.frontier.link import Link
-from crawler.frontier.memory import NO_DEDUP, Memory
+from crawler.frontier.memory import Memory
 from crawler.frontier.message import Message
 from crawler.frontier.policy import Policy
 from crawler.frontier.refusal import refusal
 from crawler.frontier.runs import Run, Runs
-from crawler.frontier.script import Script, source
-from crawler.frontier.seedmove import SeedMover
-from crawler.frontier.sender import Sender
-from crawler.frontier.shards import Shards
 from crawler.frontier.traps import REPEATED, repeats
 from crawler.frontier.worker import Worker
 from crawler.keys import Keys
@@ -74,7 +71,8 @@ class Scheduler(BaseScheduler):
         self._keys: Keys | None = None
         self._run: Run | None = None
         self._runs: Runs | None = None
-        self._over = self._closing = self._refused = False
+        self._farewell: Farewell | None = None
+        self._over = self._refused = False
         self._wake_call: asyncio.TimerHandle | None = None
         self._ending: asyncio.Future[None] | None = None
 
@@ -162,49 +160,27 @@ class Scheduler(BaseScheduler):
     def _begin(self, spider: Spider, shards: Sequence[Keys], admission: Any) -> None:
         """Builds the worker and its link, and listens to the engine."""
         assert self._run is not None
+        assert self._nodes is not None
         crawler = self.crawler
         hooks.pace_by_frontier(crawler)
         self.worker = Worker(crawler, spider, self.policy, self.worker_name, self._run.number, admission)
         stop_polling(crawler, spider)
-        self.link = Link(self, self._carrier(spider, shards, admission), self._crashed)
+        send = carrier(
+            self._nodes, crawler.settings, spider, self.policy, shards, admission, self.worker.seed_fault.look
+        )
+        self.link = Link(self, send, self._crashed)
         self.worker.kick = self.worker.admissions.kick = self.link.kick
-        self.start = StartClaim(self.worker, self.link.kick, lambda: self._over or self._closing)
+        self._farewell = farewell = Farewell(crawler, self.worker, self.link, self.policy.grace)
+        self.start = StartClaim(self.worker, self.link.kick, lambda: self._over or farewell.begun)
         hooks.install(crawler, self)
-        crawler.signals.connect(self.worker.on_spider_error, signal=signals.spider_error)
-        crawler.signals.connect(self.worker.on_item_error, signal=signals.item_error)
+        crawler.signals.connect(self.worker.failures.on_spider_error, signal=signals.spider_error)
+        crawler.signals.connect(self.worker.failures.on_item_error, signal=signals.item_error)
         crawler.signals.connect(self.worker.on_robots_txt, signal=signals.robots_parsed)
-
-    def _carrier(self, spider: Spider, shards: Sequence[Keys], admission: Any) -> Sender | Shards:
-        """What sends a message: to the only shard, or apart to several."""
-        assert self._nodes is not None
-        settings, policy = self.crawler.settings, self.policy
-        seed_key, fed = feed_key(spider, settings)
-        idle = idle_seconds(spider, settings)
-        text = (admission.lua if admission else NO_DEDUP) + "\n" + source("exchange")
-        scripts = Script("#!lua\n" + text), Script("#!lua flags=allow-oom\n" + text)
-        info = f"{platform.node()} {os.getpid()} scrapy={scrapy.__version__}"
-        constants = policy.constants(admission.config() if admission else {}, info, fed, idle)
-        mover = None
-        if connection.is_cluster(settings):
-            assert self.worker is not None
-            mover = SeedMover(self._nodes, seed_key, self.base, policy.replicas)
-            mover.look = self.worker.seed_fault.look
-            seed_key = f"{self.base}:seeds"
-        senders = [
-            Sender(
-                self._nodes, [keys.frontier, keys.dedup, f"{keys.frontier}:seeds" if keys.shard else seed_key],
-                scripts, constants, None if keys.shard else mover,
-            )
-            for keys in shards
-        ]  # fmt: skip
-        if policy.together:
-            return senders[0]
-        return Shards(senders, lambda shard: senders[shard].safe, round(1000 * idle) if fed else None)
 
     def downloaded(self, request: Request, result: Any) -> None:
         """See :class:`crawler.frontier.hooks.Listener`."""
         assert self.worker is not None
-        self.worker.downloaded(request, result)
+        self.worker.failures.downloaded(request, result)
 
     def removed(self, request: Request) -> None:
         """See :class:`crawler.frontier.hooks.Listener`."""
@@ -274,63 +250,36 @@ class Scheduler(BaseScheduler):
     # Close.
     def closing(self) -> None:
         """The engine closes: the unstarted go back at once, the started may finish within the grace period."""
-        if self.worker is None or self.link is None or self._closing:
-            return
-        self._closing = True
-        self.worker.close()
+        if self._farewell is not None:
+            self._farewell.begin()
         if self.start is not None:
             self.start.release()
-        self.link.kick()
-        asyncio.get_running_loop().call_later(self.policy.grace, self._give_up)
-
-    def _give_up(self) -> None:
-        """The grace period is over: what still runs goes back, and whatever it yields from now on is nobody's."""
-        worker = self.worker
-        if worker is None or self._nodes is None:
-            return
-        if worker.ledger.running:
-            logger.warning(
-                "%d requests did not finish in FRONTIER_GRACE=%g s: given back",
-                worker.ledger.running,
-                self.policy.grace,
-            )
-        worker.admissions.discarding = True
-        worker.ledger.give_running()
-        hooks.abandon(self.crawler)
-        asyncio.get_running_loop().call_later(0.5, hooks.abandon_scraper, self.crawler)
 
     async def _close(self, reason: str) -> None:
-        if self.link is None or self.worker is None or self._nodes is None:
+        if self._farewell is None or self._nodes is None:
             return
         if self._wake_call is not None:
             self._wake_call.cancel()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._say_goodbye()
+                await self._say_goodbye(self._farewell)
         except (TimeoutError, RedisError, OSError) as error:
             logger.error(
                 "The frontier did not hear the last news (%s): its leases will run out by themselves",
                 str(error) or "time-out",
             )
+        self._farewell.said = True
         nodes, self._nodes = self._nodes, None
         await nodes.aclose()
         if self._memory is not None:
             self._memory.close(reason)
 
-    async def _say_goodbye(self) -> None:
+    async def _say_goodbye(self, farewell: Farewell) -> None:
         assert self.link is not None
-        assert self.worker is not None
         await self.link.stop()
         if self._refused:
             return  # and so it would be again: the leases run out by themselves
-        worker = self.worker
-        self.closing()
-        while len(worker.outbox) and not worker.admissions.full and (await self.link.exchange()).state != "lost":
-            pass
-        await self.link.exchange()  # acknowledges what waited for the last of the outbox
-        worker.ledger.give_everything()
-        worker.leaving = True
-        last = await self.link.exchange()
+        last = await farewell.say()
         if last.state == "finished" and not self.policy.persist:
             assert self._runs is not None
             assert self._run is not None

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.http import Response
-from twisted.python.failure import Failure
 
 from crawler import config
 from crawler.feeds import flush_feeds
 from crawler.frontier import payload, seeds
 from crawler.frontier.admissions import Admissions, Admitter
 from crawler.frontier.appetite import Appetite
-from crawler.frontier.failures import FailureReasons, describe
+from crawler.frontier.failures import FailureReasons, Failures
 from crawler.frontier.hosts import HostNews
 from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
@@ -60,7 +58,7 @@ class Worker:
         self.inbox: Inbox[Held] = Inbox(self._clock)
         self._forget_failed = config.flag(crawler.settings, "DEDUP_FORGET_FAILED", False)
         self._drops = Drops(self._stats)
-        self._failures = FailureReasons(crawler.settings, spider)
+        self.failures = Failures(self.ledger, FailureReasons(crawler.settings, spider))
         delay, delays = host_delays(crawler.settings)
         self.hosts = HostNews(delay, delays, self._clock)
         self.seed_fault = SeedFault(crawler.settings, spider)
@@ -114,12 +112,6 @@ class Worker:
         self._stats.inc_value("frontier/failed")
         self.ledger.refuse(held, reason)
 
-    def downloaded(self, request: Request, result: Response | Failure) -> None:
-        """The scraper gets a response or the final failure of a download."""
-        held = self.ledger.downloaded(request)
-        if held is not None and not held.give:
-            held.reason = self._failures.of(request, result)
-
     def removed(self, request: Request) -> None:
         """The engine is done with a request, callbacks and pipelines included."""
         held = self.ledger.end(request, self.outbox.tail)
@@ -136,16 +128,6 @@ class Worker:
         if self.ledger.unsettled >= self._ack_in_time or not self.ledger.running:
             self.kick()
 
-    def on_spider_error(self, failure: Failure, response: Any) -> None:
-        """Signal handler: a callback raised."""
-        assert failure.value is not None
-        self._note_failure(getattr(response, "request", None), describe("callback", failure.value))
-
-    def on_item_error(self, failure: Failure, response: Any) -> None:
-        """Signal handler: a pipeline raised."""
-        assert failure.value is not None
-        self._note_failure(getattr(response, "request", None), describe("pipeline", failure.value))
-
     def on_robots_txt(self, robotparser: Any, request: Request) -> None:
         """Signal handler: a host's robots.txt is known; its Crawl-delay counts up to FRONTIER_CRAWL_DELAY_MAX."""
         settings = self._crawler.settings
@@ -153,11 +135,6 @@ class Worker:
         asked = robotparser.crawl_delay(agent) or 0.0
         delay = min(asked, self._policy.crawl_delay_max) if asked > 0 else 0.0  # a site may write nan or -1
         self.hosts.crawl_delay(self.admissions.host_of(request), delay)
-
-    def _note_failure(self, request: Request | None, reason: str) -> None:
-        held = self.ledger.by_request(request) if request is not None else None
-        if held is not None and not held.reason:
-            held.reason = reason
 
     # From the politeness gate and start requests.
     def planned(self, request: Request) -> float | None:

@@ -315,7 +315,7 @@ class Frontier(RuleBasedStateMachine):
         """All that Redis holds, key by key."""
         client: Any = self.client
         read = {
-            b"hash": client.hgetall, b"set": client.smembers, b"stream": client.xrange,
+            b"hash": client.hgetall, b"set": client.smembers, b"stream": client.xrange, b"string": client.get,
             b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
             b"list": lambda key: client.lrange(key, 0, -1),
         }  # fmt: skip
@@ -393,7 +393,7 @@ class Frontier(RuleBasedStateMachine):
                 break
         assert self.client.hlen(f"{self.base}:requests") == 0
         left: Any = self.client.keys("*")
-        names = {key.decode().removeprefix(f"{self.base}:") for key in left}
+        names = {key.decode().removeprefix(f"{self.base}:") for key in left if b":bye:" not in key}
         of_the_run = {"starts", "locals", "jars", "holders"}  # it is not over while seeds wait
         assert names <= {"meta", "memory", "workers", "replies", "dead", "due", "runs", SEED_KEY} | of_the_run
 
