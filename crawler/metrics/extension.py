@@ -259,11 +259,10 @@ class MetricsExtension(Collector):
         try:
             write() if isinstance(file, Textfile) else await asyncio.to_thread(write)
             self._failing.discard(file.path)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 (a stat that breaks what reads it must not keep the end from coming)
             if file.path not in self._failing:
-                logger.warning(
-                    "%s cannot be written (%s): the crawl goes on, and tries again", file.path, error.strerror
-                )
+                reason = (isinstance(error, OSError) and error.strerror) or repr(error)
+                logger.warning("%s cannot be written (%s): tried again every 10 s", file.path, reason)
             self._failing.add(file.path)
 
     async def _linger(self) -> None:

@@ -56,6 +56,7 @@ class Textfile:
         self._labelled, self._ending = CollectorRegistry(), CollectorRegistry()
         self._labelled.register(_Labelled(registry, {"worker": worker}))
         self._ending.register(_Labelled(registry, {"worker": worker}, _LASTING))
+        self._told = False  # that somebody else writes it
         self._own: int | None = None  # inode of what was written last, as nobody else's file can have
 
     def write(self) -> None:
@@ -67,7 +68,8 @@ class Textfile:
         self._replace(self._ending)
 
     def _replace(self, registry: CollectorRegistry) -> None:
-        if self._own is not None and _inode(self.path) not in (self._own, None):
+        if not self._told and self._own is not None and _inode(self.path) not in (self._own, None):
+            self._told = True
             logger.warning(
                 "METRICS_TEXTFILE=%s: another worker writes it too, and only one of them is seen at a time: "
                 "name a folder, where each has its own (by WORKER_NAME)", self.path,

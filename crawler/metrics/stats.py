@@ -7,6 +7,7 @@ written as ``*`` and what then has one name is added up, so that the number of s
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -193,7 +194,7 @@ def _number(value: Any) -> float | None:
     try:
         if isinstance(value, datetime):
             return value.timestamp()
-        return float(value) if isinstance(value, (int, float)) else None
+        return float(value) if isinstance(value, (int, float)) and not math.isnan(value) else None
     except (OverflowError, ValueError):  # an integer beyond what a float holds, a date before there were any
         return None
 

@@ -16,8 +16,10 @@ import pytest
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.registry import CollectorRegistry
 from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
 
 from crawler.errors import ConfigError
+from crawler.metrics import MetricsExtension
 from crawler.metrics.files import Discovery, Textfile
 from crawler.metrics.options import Options
 from crawler.metrics.server import Answer, Server
@@ -247,7 +249,9 @@ def test_two_workers_in_one_textfile_are_told(tmp_path: Path, caplog: pytest.Log
     two.write()
     assert caplog.text == ""
     one.write()
-    assert f"METRICS_TEXTFILE={one.path}: another worker writes it too" in caplog.text
+    two.write()
+    one.write()
+    assert caplog.text.count(f"METRICS_TEXTFILE={one.path}: another worker writes it too") == 2, "one line from each"
 
 
 def test_no_free_port_is_one_line() -> None:
@@ -264,3 +268,31 @@ def test_no_free_port_is_one_line() -> None:
                 server.close()
 
     asyncio.run(go())
+
+
+def test_what_cannot_be_read_or_written_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A key that somebody else wrote over, a stat that breaks its reader: said once, and the end comes all the same."""
+
+    class Broken:
+        path = tmp_path / "x.prom"
+
+        async def sample(self) -> None:
+            raise ValueError("no msgpack")
+
+        def leave(self) -> None:
+            raise TypeError("a text plus a number")
+
+        def close(self) -> None:
+            pass
+
+    async def go() -> None:
+        extension = MetricsExtension(get_crawler(), Options())
+        extension._sampler = Broken()  # type: ignore[assignment]
+        for _ in range(3):
+            await extension._refresh()
+        extension._files = [Broken()]  # type: ignore[list-item]
+        await extension._stop()
+
+    asyncio.run(go())
+    assert caplog.text.count("what Redis holds for them cannot be understood") == 1
+    assert f"{tmp_path}/x.prom cannot be written (TypeError('a text plus a number'))" in caplog.text

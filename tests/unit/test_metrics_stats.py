@@ -80,7 +80,7 @@ def test_what_has_a_name_of_its_own_is_not_shown_twice() -> None:
 
 
 def test_what_is_no_number_is_left_out() -> None:
-    assert shown({"finish_reason": "finished", "x": None, "y": ["a"]}) == shown({})
+    assert shown({"finish_reason": "finished", "x": None, "y": ["a"], "z": float("nan")}) == shown({})
 
 
 def test_an_idle_worker_shows_zeros_not_nothing() -> None:
