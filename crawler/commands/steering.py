@@ -79,8 +79,8 @@ def flush(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None
     """Everything but waiting seeds is deleted; a memory that spiders share is kept."""
     confirm(opts, f"deletes the queue, the dead letters, the runs and the memory of what {frontier.name} has seen")
     live = [worker.name for worker in frontier.control.workers() if worker.live]
-    keeps_seen = bool(opts.keep_seen or frontier.keys.scope)
-    dropped = frontier.control.flush(keep_versions=keeps_seen)
+    # A shared memory stays too, but this spider may begin anew with other rules: there would be no other way to.
+    dropped = frontier.control.flush(keep_versions=bool(opts.keep_seen))
     said = [f"{dropped} requests dropped"]
     if opts.keep_seen:
         said.append("what was seen is kept")

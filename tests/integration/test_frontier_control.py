@@ -317,7 +317,10 @@ def test_flush_forgets_what_was_seen_unless_told_or_shared(frontier: Frontier, r
     memory = BloomDupeFilter.memory_at(settings, redis, BASE)
     assert memory.add([b"x"]) == b"1"
     assert "what was seen is kept" in frontier("flush", "plain", "--yes", "--keep-seen").out
+    shared = Keys("crawler", "plain", "all").frontier
+    redis.hset(f"{shared}:meta", "versions", "payload=1 fingerprint=old")
     assert "DEDUP_SCOPE=all shares it" in frontier("flush", "plain", "--yes", DEDUP_SCOPE="all").out
+    assert not redis.hexists(f"{shared}:meta", "versions"), "other rules may begin anew, whoever else shares it"
     assert memory.has([b"x"]) == b"1"
     assert "what was seen is forgotten" in frontier("flush", "plain", "--yes").out
     assert memory.has([b"x"]) == b"0"
