@@ -18,9 +18,11 @@ from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.conf import arglist_to_dict
 from scrapy.utils.spider import spidercls_for_request
 from scrapy_redis.spiders import RedisMixin
+from w3lib.url import is_url
 
 from crawler import config
 from crawler.commands.spider import check_arguments, find_spider, one_line
+from crawler.errors import ConfigError
 from crawler.starts import is_web
 
 if TYPE_CHECKING:
@@ -54,17 +56,27 @@ class Alone:
     @one_line
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Runs Scrapy's command, if there is such a spider and it can be made."""
-        url = args[0] if args and is_web(args[0]) else ""
+        url = self.page(args[0]) if args else ""
         if spider_class := self._spider_class(url, getattr(opts, "spider", None)):
             _tell(spider_class, url, getattr(opts, "spargs", {}))
         super().run(args, opts)  # type: ignore[misc]
+
+    @staticmethod
+    def page(word: str) -> str:
+        """The URL that Scrapy takes the argument for."""
+        if not is_url(word):
+            raise ConfigError("URL", word, "must begin with http://, https:// or file://")
+        return word
 
     def _spider_class(self, url: str, name: str | None) -> type[Spider] | None:
         """The one that Scrapy will take."""
         settings: Any = self.settings  # type: ignore[attr-defined]
         if name:
             return find_spider(settings, [name], "--spider SPIDER")
-        return spidercls_for_request(get_spider_loader(settings), Request(url), None) if url else None
+        try:
+            return spidercls_for_request(get_spider_loader(settings), Request(url), None) if url else None
+        except ValueError as error:
+            raise ConfigError("URL", url, f"is not one that can be fetched ({error})") from None
 
 
 class OnePage(Alone):
@@ -93,7 +105,7 @@ def _tell(spider_class: type[Spider], url: str, arguments: dict[str, str]) -> No
 
     One is made for trial, so that what is missing is one line: Scrapy would show it as a traceback.
     """
-    if url and "start" in inspect.signature(spider_class.__init__).parameters:
+    if is_web(url) and "start" in inspect.signature(spider_class.__init__).parameters:
         arguments = {"start": url, **arguments}
     check_arguments(spider_class, arguments)
     spider_class(**arguments)

@@ -127,12 +127,13 @@ def test_a_page_of_a_spider_that_asks_where_to_start(
     ("args", "line"),
     [
         (["fetch", "--spider=site", "{file}"], "start=: say where to begin: -a start=https://example.com/"),
+        (["parse", "--spider=site", "page"], "URL=page: must begin with http://, https:// or file://"),
         (
             ["parse", "--spider=picky", "{page}", *SPIDERS_HERE],
             "spider=picky: cannot be made (missing a required argument",
         ),
     ],
-    ids=["fetch", "parse"],
+    ids=["fetch", "no-url", "parse"],
 )
 def test_a_spider_that_cannot_be_made_for_a_page_is_one_line(
     args: list[str], line: str, env: dict[str, str], project: Path, page: str
