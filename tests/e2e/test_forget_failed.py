@@ -70,7 +70,8 @@ def test_links_that_other_workers_know_and_links_that_redirect_try_again(
         "DEDUP_FORGET_FAILED": "1", "RETRY_TIMES": "0", "FRONTIER_ORDER": "fifo", "FRONTIER_BACKOFF": "0",
     }  # fmt: skip
     words = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
-    with Held(pages) as site:
+    site = Held(pages)
+    with site:
         env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", CONCURRENT_REQUESTS_PER_DOMAIN="1")
         crawl = ["crawl", "site", "-a", f"start={site.url}/0", *words]
         workers = [
