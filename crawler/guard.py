@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -44,6 +46,7 @@ _GLOBAL6 = ipaddress.ip_network("2000::/3")  # all of IPv6 that is handed out to
 # Services of clouds for their own machines, at addresses that the registries call global: Oracle's, Azure's.
 _SPECIAL4 = [ipaddress.ip_network("192.0.0.0/24"), ipaddress.ip_network("168.63.129.16/32")]
 _REACTOR_HANDLERS = {"scrapy.core.downloader.handlers.http11", "scrapy.core.downloader.handlers.http2"}
+_PUBLIC = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.(?!localhost)[A-Za-z]{2,}(?:[:/?#]|$)", re.IGNORECASE)
 _REMEMBERED = 10_000  # refused hosts
 
 logger = logging.getLogger(__name__)
@@ -164,6 +167,25 @@ class PrivateAddressGuard:
             logger.error(
                 "Refused: %s (set CRAWLER_ALLOW_PRIVATE=1 to crawl it, or list it in CRAWLER_PRIVATE_HOSTS)", what
             )
+
+
+def refuses_private(settings: BaseSettings) -> Callable[[str], bool] | None:
+    """Tells of a URL whether the guard of a crawl with these settings refuses its address; None when there is no guard.
+
+    Names are not resolved here: what resolves to a private address is refused later.
+    """
+    middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES")
+    path = f"{PrivateAddressGuard.__module__}.{PrivateAddressGuard.__qualname__}"
+    if middlewares.get(path) is None or config.flag(settings, "CRAWLER_ALLOW_PRIVATE", False):
+        return None
+    allowed = config.words(settings, "CRAWLER_PRIVATE_HOSTS")
+
+    def refuses(url: str) -> bool:
+        if _PUBLIC.match(url):
+            return False
+        return any(is_private(host) for host in {_host(url), _whatwg_host(url)} - allowed)
+
+    return refuses
 
 
 def is_private(host: str) -> bool:

@@ -14,6 +14,7 @@ from scrapy.commands import ScrapyCommand
 
 from crawler.commands.spider import find_spider, one_line, one_line_flags, whole_number
 from crawler.errors import ConfigError, ServerError
+from crawler.errors import one_line as in_one_line
 
 if TYPE_CHECKING:
     import redis
@@ -75,10 +76,13 @@ class Command(ScrapyCommand):
         from crawler import connection
         from crawler.frontier.seedfile import Reader
         from crawler.frontier.seedkey import SeedKey
+        from crawler.guard import refuses_private
 
         assert self.settings is not None
         spider_class = find_spider(self.settings, args[:1], "scrapy seed SPIDER URL...")
-        reader = Reader(spider_class, _priority(opts.priority), opts.dedup)
+        settings = self.settings.copy()
+        spider_class.update_settings(settings)
+        reader = Reader(spider_class, _priority(opts.priority), opts.dedup, refuses_private(settings))
         _check_own_format(spider_class, reader)
         key = SeedKey.of(spider_class, self.settings)
         with _input(args[1:], opts.file) as (file, name):
@@ -89,6 +93,8 @@ class Command(ScrapyCommand):
                 with _progress(file, name) as advance:
                     push.all(reader(file, whole_number("--first-line", opts.first_line, low=1)), name, advance)
         print(push.summary(name))
+        if push.refused:
+            print(push.warning(), file=sys.stderr)
         self.exitcode = 0 if push.pushed and not push.faults else 1
 
 
@@ -98,7 +104,8 @@ class Push:
     def __init__(self, client: redis.Redis, key: SeedKey, max_waiting: int = 0) -> None:
         self.client, self.key, self.max_waiting = client, key, max_waiting
         self.pushed = self.faults = self.last_line = 0
-        self.waiting = 0
+        self.waiting = self.refused = 0
+        self.example = ""  # URL of the first that workers will refuse
 
     def all(self, lines: Iterator[Line], name: str, advance: Callable[[], None] = lambda: None) -> None:
         """Pushes the good `lines`, reports the malformed ones on standard error."""
@@ -107,6 +114,9 @@ class Push:
             if line.fault:
                 self._report(name, line)
                 continue
+            if line.refused:
+                self.refused += 1
+                self.example = self.example or line.refused
             chunk.append((line.seed, line.priority))
             if len(chunk) >= CHUNK:
                 self._push(chunk, line.number)
@@ -122,6 +132,13 @@ class Push:
             return f"{name}: no seeds in it (nothing but blank lines and comments); nothing pushed"
         bad = f", {self.faults} malformed" if self.faults else ""
         return f"{self.pushed} seeds pushed to {self.key.name}{bad}; {self.waiting} wait there"
+
+    def warning(self) -> str:
+        """What will become of some of them."""
+        return in_one_line(
+            f"{self.refused} of these seeds have private or local addresses, the first is {self.example}: with these "
+            "settings workers refuse them; set CRAWLER_ALLOW_PRIVATE=1, or list the hosts in CRAWLER_PRIVATE_HOSTS"
+        )
 
     def _push(self, chunk: list[Seed], last_line: int) -> None:
         import redis

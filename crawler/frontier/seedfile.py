@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -23,6 +23,7 @@ class Line(NamedTuple):
     seed: bytes
     priority: int
     fault: str = ""
+    refused: str = ""  # its URL when a worker will refuse that
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Reader:
     spider_class: type[Spider]
     priority: int | None = None
     dedup: bool = False
+    refuses: Callable[[str], bool] | None = None  # whether a worker will refuse a URL
 
     def __call__(self, file: IO[bytes], first: int = 1) -> Iterator[Line]:
         """The lines of `file` from number `first` on."""
@@ -60,7 +62,8 @@ class Reader:
             text = json.dumps({**seed, **more}, ensure_ascii=False, separators=(",", ":")).encode(
                 encoding, "surrogatepass"
             )
-        return Line(number, text, seed.get("priority", self.priority or 0))
+        refused = seed["url"] if self.refuses is not None and self.refuses(seed["url"]) else ""
+        return Line(number, text, seed.get("priority", self.priority or 0), refused=refused)
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:

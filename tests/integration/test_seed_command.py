@@ -155,6 +155,25 @@ def test_the_key_holds_something_else(seed: Seed, redis: redis_py.Redis) -> None
     assert result.stderr == "plain:start_urls is a set in Redis, not a list: set REDIS_START_URLS_AS_SET=1\n"
 
 
+def test_addresses_that_workers_refuse_are_counted(seed: Seed, redis: redis_py.Redis) -> None:
+    bad = [
+        "http://127.0.0.1/a",
+        "http://0x7f000001/",
+        "http://[::1]/",
+        "http://a.localhost/",
+        '{"url": "http://10.1/"}',
+    ]
+    result = seed("plain", *bad, *URLS, "http://mine.internal/")
+    assert result.returncode == 0
+    assert result.stderr == (
+        "5 of these seeds have private or local addresses, the first is http://127.0.0.1/a: with these settings "
+        "workers refuse them; set CRAWLER_ALLOW_PRIVATE=1, or list the hosts in CRAWLER_PRIVATE_HOSTS\n"
+    )
+    assert redis.llen("plain:start_urls") == 16, "a worker with other settings may take them"
+    assert seed("plain", *bad, "-s", "CRAWLER_ALLOW_PRIVATE=1").stderr == ""
+    assert seed("plain", *bad[:1], *URLS, "-s", "CRAWLER_PRIVATE_HOSTS=127.0.0.1").stderr == ""
+
+
 def test_no_server(seed: Seed) -> None:
     result = seed("plain", URLS[0], url="redis://127.0.0.1:1/0")
     assert result.returncode == 1
