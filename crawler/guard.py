@@ -46,7 +46,7 @@ _GLOBAL6 = ipaddress.ip_network("2000::/3")  # all of IPv6 that is handed out to
 # Services of clouds for their own machines, at addresses that the registries call global: Oracle's, Azure's.
 _SPECIAL4 = [ipaddress.ip_network("192.0.0.0/24"), ipaddress.ip_network("168.63.129.16/32")]
 _REACTOR_HANDLERS = {"scrapy.core.downloader.handlers.http11", "scrapy.core.downloader.handlers.http2"}
-_PUBLIC = re.compile(r"https?://[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.(?!localhost)[A-Za-z]{2,}(?:[:/?#]|$)", re.IGNORECASE)
+_PUBLIC = re.compile(r"https?://[A-Za-z0-9.-]*\.(?!(?i:localhost))[A-Za-z]{2,}(?:[:/?#]|$)")  # needs no closer look
 _REMEMBERED = 10_000  # refused hosts
 
 logger = logging.getLogger(__name__)
