@@ -177,12 +177,15 @@ def test_sitemap(redis_url: str, tmp_path: Path, start: str) -> None:
     assert "/unlisted" not in site.hits
 
 
-def test_user_agent_names_bot_and_contact(redis_url: str, tmp_path: Path) -> None:
-    with Pages({"/": "hello"}) as site:
+def test_user_agent_names_bot_and_contact_and_robots_txt_is_read_for_the_bot(redis_url: str, tmp_path: Path) -> None:
+    rules = Answer("User-agent: *\nDisallow: /a\n\nUser-agent: mybot\nDisallow: /b\n", "text/plain")
+    links = "<a href='/a'>for mybot</a><a href='/b'>not for mybot</a>"
+    with Pages({"/": links, "/a": "a", "/b": "b", "/robots.txt": rules}) as site:
         crawl(
             redis_url, tmp_path, "site", "-a", f"start={site.url}/", BOT_NAME="mybot", CONTACT="https://example.org/bot"
         )
     assert {headers["user-agent"] for headers in site.requests} == {"mybot/1.0 (+https://example.org/bot)"}
+    assert site.hits == {"/robots.txt": 1, "/": 1, "/a": 1}
 
 
 def test_feed_waits_for_seeds_and_takes_them_while_it_works(

@@ -103,6 +103,7 @@ def test_feed_batch_items_begins_a_new_file(redis_url: str, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     files = sorted((tmp_path / "items" / "quotes").glob("w1-*.jsonl"))
     assert [len(file.read_text().splitlines()) for file in files] == [5, 5, 2]
+    assert "“Saying 0" in files[0].read_text(encoding="utf-8"), "FEED_EXPORT_ENCODING: text stays readable"
     merged = run_scrapy(["items", "quotes"], env)
     assert (merged.returncode, len(merged.stdout.splitlines())) == (0, 12)
     assert merged.stderr == "12 items from 3 files, 0 repeats left out\n"
