@@ -15,7 +15,7 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.log import configure_logging, get_scrapy_root_handler
 
-from crawler.commands import legacy, precheck
+from crawler.commands import legacy, precheck, unused
 from crawler.commands.spider import check_arguments, find_spider
 from crawler.errors import ConfigError, CrawlerError
 
@@ -61,6 +61,9 @@ class Command(crawl.Command):
         precheck.check(self.settings)
         self.crawler_process = process = _process(self.settings, log)
         legacy.warn(self.settings)
+        settings = self.settings.copy()
+        spider_class.update_settings(settings)
+        unused.warn(settings)
         crawler = _Crawler(spider_class, self.settings, log)
         crawler.signals.connect(self._warn_if_feeds_unused, signal=signals.engine_started)
         reasons: list[str] = []
