@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,3 +89,23 @@ class Shard:
 def admission(name: str, host: str = "h", flags: int = FILTER | ADD, priority: int = 0) -> tuple[Any, ...]:
     """One outbox entry whose fingerprint and payload are `name`."""
     return (host, flags, name.encode(), name.encode(), priority, name.encode())
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Asks until it holds: leases end by the server's clock."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never held"
+
+
+def dead_letters(redis: Redis, shard: Shard) -> list[dict[bytes, bytes]]:
+    stream: Any = redis.xrange(shard.keys.frontier + ":dead")
+    return [letter for _, letter in stream]
+
+
+def finish(shard: Shard, worker: str = "w") -> str:
+    """Ends the run as an orderly worker does."""
+    while leases := shard.say(worker, want=100, ahead=100).leases:
+        shard.say(worker, acks=[(lease.id, 0, "", "", b"") for lease in leases])
+    shard.say(worker, start="want")
+    return shard.say(worker, start="done").state
