@@ -32,7 +32,7 @@ def status(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> Non
         print("dropped   " + ", ".join(f"{n} {reason}" for reason, n in sorted(facts["dropped"].items())))
     print(f"seeds     {facts['seeds']} wait")
     print(
-        f"hosts     {facts['hosts_queued']} wait for their turn ({facts['hosts_due']} due), {facts['hosts_busy']} being asked"
+        f"hosts     {facts['hosts_queued']} wait ({facts['hosts_due']} due), {facts['hosts_busy']} being asked"
         + (f", {facts['hosts_given_up']} given up" if facts["hosts_given_up"] else "")
     )
     if facts["next_due_seconds"] is not None:
