@@ -42,7 +42,7 @@ class Server:
     def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
         self.host, self.port, self._routes = host, port, routes
         self.moved = False  # whether the wanted port was taken
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._clients: set[asyncio.Task[None]] = set()
 
     @property
@@ -56,43 +56,51 @@ class Server:
         listener = _listen(self.host, self.port)
         wanted, self.port = self.port, listener.getsockname()[1]
         self.moved = wanted not in (0, self.port)
-        self._server = await asyncio.start_server(self._accept, sock=listener, limit=_LONGEST)
+        self._listener = listener
+        self._watch()
 
     async def stop(self) -> None:
         """Closes the port at once; clients that are being answered get a second."""
-        server, self._server = self._server, None
-        if server is None:
+        listener, self._listener = self._listener, None
+        if listener is None:
             return
-        server.close()
-        for _ in range(5):  # the loop takes some turns until a connection that came in just now is one of the clients
-            await asyncio.sleep(0)
+        asyncio.get_running_loop().remove_reader(listener)
+        listener.close()
         if self._clients:
             await asyncio.wait(self._clients, timeout=1)
         for task in list(self._clients):
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
-        await asyncio.sleep(0)  # the loop closes the sockets of what was aborted
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._clients.add(task)
+    def _watch(self) -> None:
+        if self._listener is not None:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Somebody knocks. Taken here and now, so that whoever is let in is one of `_clients`."""
+        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(_PATIENCE):
-                writer.write(await self._answer(reader))
-                await writer.drain()
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
-        finally:
-            writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
-            writer.transport.abort()  # cancelled while a client did not read: its socket goes now
-            self._clients.discard(task)
+            client, _ = listener.accept()
+        except (BlockingIOError, ConnectionError):  # who knocked is gone
+            return
+        except OSError:  # too many open files
+            loop.remove_reader(listener)
+            loop.call_later(1, self._watch)
+            return
+        client.setblocking(False)
+        task = asyncio.create_task(self._talk(client))
+        self._clients.add(task)
+        task.add_done_callback(self._clients.discard)
+        task.add_done_callback(lambda _: client.close())  # here, for a task may be cancelled before it begins
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        line, *fields = head.rstrip().split("\r\n")
+    async def _talk(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # TimeoutError is one
+            async with asyncio.timeout(_PATIENCE):
+                if (head := await _head(client)) is not None:
+                    await asyncio.get_running_loop().sock_sendall(client, await self._answer(head))
+
+    async def _answer(self, head: str) -> bytes:
+        line, *fields = head.split("\r\n")
         words = line.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/"):
             return _message(Answer(b"bad request\n", 400), body=True)
@@ -111,6 +119,17 @@ class Server:
                 logger.exception("The metrics endpoint failed on %s", path)
                 return Answer(b"internal error, see the worker's log\n", 500)
         return Answer("".join(f"{known}\n" for known in self._routes).encode(), 200 if path == "/" else 404)
+
+
+async def _head(client: socket.socket) -> str | None:
+    """A request's line and headers; None when the client leaves before their end, or when there is none in sight."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        chunk = await asyncio.get_running_loop().sock_recv(client, _LONGEST)
+        if not chunk or len(data) > _LONGEST:
+            return None
+        data += chunk
+    return data.partition(b"\r\n\r\n")[0].decode("latin-1")
 
 
 def _message(answer: Answer, *, body: bool) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import gc
 import json
 import os
 import socket
@@ -11,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client import Counter, Gauge, Histogram
@@ -112,7 +115,7 @@ def test_an_endless_or_empty_request_is_dropped(request_: bytes) -> None:
     assert asyncio.run(go()) == b""
 
 
-def test_a_silent_client_holds_up_nobody_and_not_the_end() -> None:
+def test_a_silent_client_holds_up_nobody_and_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
     async def go() -> float:
         async with serving() as server:
             _, silent = await asyncio.open_connection("127.0.0.1", server.port)
@@ -124,6 +127,37 @@ def test_a_silent_client_holds_up_nobody_and_not_the_end() -> None:
             return took
 
     assert asyncio.run(go()) < 3
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_who_knocks_while_the_server_stops_leaves_no_socket_behind(turns: int) -> None:
+    """Whether let in or not: a socket that is left is a warning, and that an error."""
+
+    async def go() -> None:
+        async with serving() as server:
+            with socket.create_connection(("127.0.0.1", server.port)):
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await server.stop()
+
+    asyncio.run(go())
+    gc.collect()
+
+
+def test_too_many_open_files_close_the_door_for_a_second_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        async with serving() as server:
+            full = OSError(errno.EMFILE, "Too many open files")
+            with monkeypatch.context() as patch:
+                patch.setattr(socket.socket, "accept", Mock(side_effect=full))
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                await asyncio.sleep(0.05)
+            writer.write(b"GET /hello HTTP/1.1\r\n\r\n")
+            assert (await asyncio.wait_for(reader.read(), 10)).endswith(b"hello ")
+            await hang_up(writer)
+
+    asyncio.run(go())
 
 
 def test_a_taken_port_moves_on() -> None:
