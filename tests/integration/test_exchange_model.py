@@ -1,7 +1,8 @@
 """The exchange against a model in plain Python: whatever workers do, nothing is lost, doubled or owned twice.
 
 Workers admit, lease, acknowledge, fail, give back, renew, say stale things, die and come back under other names; leases
-end; replies are lost and messages repeated; seeds come. After every step all of Redis is compared with the model.
+end; replies are lost and messages repeated; seeds come; a host dies, is given up and answers again. After every step
+all of Redis is compared with the model.
 Time does not pass by itself: leases are long, and a step of the test ends them.
 """
 
@@ -30,8 +31,9 @@ from tests.support.shard import CONSTANTS, Shard
 FULL_AT = 5  # of 20 names: the memory gets full soon
 MAX_DELIVERIES = 3
 PACED_DELAY, PACED_CONCURRENCY = 20, 2  # host "p": ms, and requests at once
-NAMES = [f"{host}{n}" for host in ("a", "b", "p", "j") for n in range(5)]
+NAMES = [f"{host}{n}" for host in ("a", "b", "p", "j", "g") for n in range(5)]
 JARS = {f"j{n}": {"jar": f"jar {n % 2}"} for n in range(5)}  # host "j": requests of two cookie jars
+HOPELESS, GIVE_UP = 5, 500  # host "g" dies: failures in a row, and ms, until it is given up
 FLAGS = [FILTER | ADD, FILTER | ADD, 0, ADD, START | ADD, LOCAL | FILTER | ADD, LOCAL]
 SEED_KEY = "spider:start_urls"
 workers = st.integers(0, 1)
@@ -66,10 +68,36 @@ class Model:
     ids: int = 0
     seeds: list[bytes] = field(default_factory=list)
     full: bool = False
+    failures: int = 0  # of host "g", in a row
+    given_up: bool = False
+    resting: bool = False  # one request was let through to see whether it answers
+    doomed: set[int] = field(default_factory=set)  # of its queue, set aside and not buried yet
 
     def queued(self, host: str) -> list[int]:
         """Ids of a host's queue in their order."""
-        return sorted((i for i, e in self.live.items() if e.host == host and e.owner is None), key=self.order)
+        waiting = (i for i, e in self.live.items() if e.host == host and e.owner is None and i not in self.doomed)
+        return sorted(waiting, key=self.order)
+
+    def fails(self) -> bool:
+        """Host "g" does not answer; True when that is the last straw."""
+        self.failures += 1
+        if self.failures < HOPELESS:
+            return False
+        self.doomed = self.doomed or set(self.queued("g"))
+        last_straw, self.given_up = not self.given_up, True
+        return last_straw
+
+    def answers(self) -> None:
+        """Host "g" is well."""
+        self.failures, self.given_up, self.resting = 0, False, False
+
+    def bury(self) -> None:
+        """What was set aside is dead; what came back meanwhile is set aside, unless the host has answered."""
+        if self.doomed:
+            self.dead += len(self.doomed)
+            self.live = {i: entry for i, entry in self.live.items() if i not in self.doomed}
+            self.doomed = set()
+            self.doomed = set(self.queued("g")) if self.given_up else set()
 
     def order(self, id_: int) -> tuple[int, int]:
         """Priority, then age."""
@@ -98,16 +126,22 @@ class Model:
     def admit(self, outbox: list[tuple[str, int, int]], worker: str, alive: set[str]) -> list[int]:
         """Takes an outbox in; its verdicts."""
         verdicts: list[int] = []
+        tries = self.given_up and not self.resting and not self.queued("g")
         for position, (name, flags, priority) in enumerate(outbox, start=1):
             verdicts.append(2 if 2 in verdicts else self.verdict(name, flags, alive, worker))
             if verdicts[-1] != 1:
                 continue
             if flags & LOCAL:
                 self.locals[name] = worker
-            else:
-                id_ = self.ids + position
-                self.live[id_] = Entry(name.encode(), name[0], (-priority, id_))
-                self.admitted += 1
+                continue
+            self.admitted += 1
+            if self.given_up and name[0] == "g" and not tries:
+                self.dead += 1
+                continue
+            id_ = self.ids + position
+            self.live[id_] = Entry(name.encode(), name[0], (-priority, id_))
+            if self.given_up and name[0] == "g":
+                tries, self.resting = False, True
         self.ids += len(outbox)
         self.full = self.full or 2 in verdicts
         return verdicts
@@ -121,6 +155,7 @@ class Model:
             if entry.deliveries >= MAX_DELIVERIES:
                 del self.live[id_]
                 self.dead += 1
+        self.bury()
 
 
 class Frontier(RuleBasedStateMachine):
@@ -133,7 +168,8 @@ class Frontier(RuleBasedStateMachine):
         self.client.flushdb()
         constants = CONSTANTS | {
             "lease": 10**9, "concurrency": 100, "dead_max": 1000, "max_deliveries": MAX_DELIVERIES,
-            "hosts": {"p": (PACED_DELAY, PACED_CONCURRENCY)}, "dedup": {"full": FULL_AT},
+            "hosts": {"p": (PACED_DELAY, PACED_CONCURRENCY)}, "backoff": 0, "give_up": GIVE_UP,
+            "dedup": {"full": FULL_AT},
         }  # fmt: skip
         self.shard = Shard(self.client, constants=constants)
         self.base = self.shard.keys.frontier
@@ -242,7 +278,7 @@ class Frontier(RuleBasedStateMachine):
         model = self.model
         requests = [lease for lease in reply.leases if int(lease.id) <= model.ids]  # seeds of dead workers, too
         assert len(requests) <= want
-        for host in ("a", "b", "p", ""):
+        for host in ("a", "b", "p", "g", ""):
             given = [int(lease.id) for lease in requests if lease.host == host]
             assert given == model.queued(host)[: len(given)], "leased out of order, or what is not queued"
         if want and any(model.queued(host) for host in "ab") and not model.queued("j"):
@@ -310,6 +346,23 @@ class Frontier(RuleBasedStateMachine):
             self.client.rpush(SEED_KEY, seed)
             self.model.seeds.append(seed)
 
+    @rule(number=workers, failures=st.integers(0, HOPELESS + 1))
+    def host_fails_or_answers(self, number: int, failures: int) -> None:
+        """So many failures in a row, some time apart; none: it answers."""
+        worker, hosts = self.workers[number], f"{self.base}:hosts"
+        if not failures:
+            self.say(worker, health=[("g", 1, 0, 0)])
+            self.model.answers()
+            self.model.reclaim()
+        for _ in range(failures):
+            reply = self.say(worker, health=[("g", 0, 0, 0)])
+            assert reply.gone == (["g"] if self.model.fails() else [])
+            self.model.reclaim()
+            packed: Any = self.client.hget(hosts, "g")
+            record = msgpack.unpackb(packed)
+            record["first"] -= GIVE_UP
+            self.client.hset(hosts, "g", msgpack.packb(record, use_bin_type=False))
+
     # What must hold.
     def everything(self) -> dict[bytes, Any]:
         """All that Redis holds, key by key."""
@@ -336,7 +389,9 @@ class Frontier(RuleBasedStateMachine):
         assert {h: int(n) for h, n in inflight.items()} == ({b"p": paced} if paced else {})
         assert paced <= PACED_CONCURRENCY
         ready: Any = client.zrange(f"{base}:ready", 0, -1)
-        for host in ("a", "b", "p", ""):
+        doomed: Any = client.zrange(f"{base}:gone:queue:g", 0, -1)
+        assert {int(i) for i in doomed} == model.doomed
+        for host in ("a", "b", "p", "g", ""):
             queue: Any = client.zrange(f"{base}:queue:{host}", 0, -1)
             assert [int(i) for i in queue] == model.queued(host)
             may_wait = host == "p" and paced >= PACED_CONCURRENCY
@@ -395,7 +450,7 @@ class Frontier(RuleBasedStateMachine):
         left: Any = self.client.keys("*")
         names = {key.decode().removeprefix(f"{self.base}:") for key in left if b":bye:" not in key}
         of_the_run = {"starts", "locals", "jars", "holders"}  # it is not over while seeds wait
-        assert names <= {"meta", "memory", "workers", "replies", "dead", "due", "runs", SEED_KEY} | of_the_run
+        assert names <= {"meta", "memory", "workers", "replies", "dead", "due", "hosts", "runs", SEED_KEY} | of_the_run
 
 
 def run(client: redis_py.Redis, examples: int, steps: int) -> None:
