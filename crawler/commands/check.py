@@ -19,4 +19,4 @@ class Command(Alone, check.Command):
         assert self.settings is not None
         for name in args:
             find_spider(self.settings, [name], "scrapy check [SPIDER...]")
-        super().run(args, opts)
+        check.Command.run(self, args, opts)  # not Alone's, which takes the argument for a page
