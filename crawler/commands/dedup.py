@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,7 +53,10 @@ class Command(ScrapyCommand):
     @one_line
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Exit code 0: done; 1: the server, its data, or a thing this kind cannot do; 2: bad arguments."""
+        import redis
+
         from crawler import connection
+        from crawler.frontier.refusal import is_wrong_type
 
         assert self.settings is not None
         action = ACTIONS.get(args[0] if args else "")
@@ -65,7 +70,14 @@ class Command(ScrapyCommand):
         rest = _arguments(args[2:], action)
         connection.check(self.settings)
         with connection.sync_client(self.settings) as client:
-            self.exitcode = _on_shards(action, Seen.shards(self.settings, spider, client), opts, rest)
+            shards = Seen.shards(self.settings, spider, client)
+            try:
+                self.exitcode = _on_shards(action, shards, opts, rest)
+            except redis.ResponseError as error:
+                if not is_wrong_type(error):
+                    raise
+                raise StoredDataError(f"Something else wrote a key that begins with {shards[0].base}:dedup: "
+                                      f"delete it, or choose another REDIS_KEY_PREFIX ({error})") from None  # fmt: skip
 
 
 def _on_shards(action: Action, shards: Sequence[Seen], opts: argparse.Namespace, rest: list[str]) -> int:
@@ -98,6 +110,7 @@ def status(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
         )
         return
     if not parts:
+        seen.memory()  # ConfigError if there never will be one
         print(f"{seen.name}: nothing seen yet under {seen.base}")
         return
     rows = [["memory", "pages", "layers", "fill", "errs now", "configured", "size"]]
@@ -169,6 +182,20 @@ def clear(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
     print(f"{seen.name}: forgot everything under {seen.base}")
 
 
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM (``docker stop``) cleans up what Ctrl-C would."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def export(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
     """The memory goes into a file."""
     from crawler.dedup import transfer
@@ -178,7 +205,7 @@ def export(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
         raise ConfigError("FILE", rest[0], "must be the name of a file")
     part = path.with_name(path.name + ".part")
     try:
-        with part.open("wb") as file:
+        with _terminated_as_interrupted(), part.open("wb") as file:
             values = transfer.export(seen.client, seen.base, file)
         part.replace(path)
     except OSError as error:
@@ -194,7 +221,7 @@ def import_(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
     from crawler.dedup.memory import clear as clear_memory
 
     try:
-        with Path(rest[0]).open("rb") as file:
+        with _terminated_as_interrupted(), Path(rest[0]).open("rb") as file:
             values = transfer.load(seen.client, seen.base, file, rest[0])
     except OSError as error:
         raise ConfigError("FILE", rest[0], f"cannot be read ({error.strerror})") from None

@@ -88,6 +88,19 @@ def test_bad_input_is_one_line(dedup: Dedup, redis_url: str, words: list[str], m
     assert done.returncode == 2
 
 
+def test_a_key_of_somebody_elses_is_one_line(dedup: Dedup, redis: redis_py.Redis, redis_url: str) -> None:
+    redis.set(f"{BASE}:dedup:meta", "mine")
+    for words in (["status", "quotes"], ["check", "quotes", URL], ["clear", "quotes", "--yes"]):
+        done = dedup(redis_url, *words, ok=False)
+        assert done.stderr.startswith(f"Something else wrote a key that begins with {BASE}:dedup: delete it, or choose")
+    assert redis.get(f"{BASE}:dedup:meta") == b"mine"
+
+
+def test_a_memory_of_one_process_is_not_looked_for_on_the_server(dedup: Dedup, redis_url: str) -> None:
+    done = dedup(redis_url, "status", "quotes", ok=False, DUPEFILTER_CLASS="crawler.dedup.MemoryBloomDupeFilter")
+    assert "keeps no memory on the server" in done.stderr
+
+
 def test_a_bloom_filter_says_why_it_cannot_forget(dedup: Dedup, redis_url: str) -> None:
     settings: dict[str, Any] = {"DUPEFILTER_CLASS": "crawler.dedup.BloomDupeFilter", "BLOOM_BACKEND": "bitmap"}
     fingerprint = fingerprint_of(URL)
@@ -142,7 +155,7 @@ def test_exact_forgets_and_layered_folds(dedup: Dedup, redis_url: str) -> None:
 # Export and import ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", seen.KINDS)
+@pytest.mark.parametrize("kind", [seen.marked(kind) for kind in seen.KINDS])
 def test_an_export_read_on_another_server_answers_as_before(kind: str, tmp_path: Path) -> None:
     module = "+module" if "native" in kind else ""
     elements = [b"%d" % number for number in range(3000)]

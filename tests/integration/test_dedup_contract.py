@@ -28,7 +28,7 @@ def servers() -> Iterator[dict[str, RedisServer]]:
         server.stop()
 
 
-@pytest.fixture(params=seen.combinations(), ids=" on ".join)
+@pytest.fixture(params=[seen.marked(*both) for both in seen.combinations()])
 def place(request: pytest.FixtureRequest, servers: dict[str, RedisServer]) -> Iterator[tuple[str, redis_py.Redis]]:
     """A kind, and a client of an empty server for it."""
     kind, name = request.param

@@ -130,7 +130,7 @@ class Exchanges:
         return int(self.client.zcard(f"{self.keys.frontier}:queue:a.example"))
 
 
-@pytest.fixture(params=seen.KINDS)
+@pytest.fixture(params=[seen.marked(kind) for kind in seen.KINDS])
 def exchanges(request: pytest.FixtureRequest) -> Iterator[Exchanges]:
     url = request.getfixturevalue("module_url" if "native" in request.param else "redis_url")
     with redis_py.Redis.from_url(url) as client:
@@ -200,11 +200,24 @@ def proxy(redis_server: RedisServer, redis_url: str) -> Iterator[Proxy]:
         yield proxy
 
 
+@pytest.mark.parametrize("window", ["", pytest.param("1h", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dupefilter", CLASSES)
-def test_a_lost_reply_loses_no_page(proxy: Proxy, dupefilter: type[RedisDupeFilter]) -> None:
+def test_a_lost_reply_loses_no_page(proxy: Proxy, dupefilter: type[RedisDupeFilter], window: str) -> None:
+    lose_replies(proxy, dupefilter, DEDUP_WINDOW=window)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dupefilter", [BloomDupeFilter, LayeredDupeFilter])
+def test_a_lost_reply_of_a_native_filter_loses_no_page(module_url: str, dupefilter: type[RedisDupeFilter]) -> None:
+    with redis_py.Redis.from_url(module_url) as client, Proxy(client.get_connection_kwargs()["port"]) as proxy:
+        client.flushall()
+        lose_replies(proxy, dupefilter, BLOOM_BACKEND="native")
+
+
+def lose_replies(proxy: Proxy, dupefilter: type[RedisDupeFilter], **settings: Any) -> None:
     """Twenty times the server records a page and its answer gets lost: the page must count as not seen."""
     for trial in range(20):
-        made = make(proxy.url, dupefilter)
+        made = make(proxy.url, dupefilter, **settings)
         assert not made.request_seen(page(2 * trial))
         proxy.drop_reply_to(b"EVALSHA")
         assert not made.request_seen(page(2 * trial + 1))

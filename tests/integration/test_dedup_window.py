@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -149,3 +152,47 @@ def test_bad_windows_are_one_line(settings: dict[str, Any], message: str) -> Non
 def test_the_generations_of_a_window_share_the_error_rate() -> None:
     admission = options.bloom(Settings({"DEDUP_WINDOW": "30d", "BLOOM_ERROR_RATE": 1e-4}), "bitmap")
     assert 'ERROR, CAPACITY, LIMIT = "2e-05"' in admission.lua
+
+
+WORK = """
+import random, sys, time
+import redis
+from crawler.dedup.memory import SeenMemory
+from tests.integration.test_dedup_window import memory
+
+url, inner = sys.argv[1:]
+some = memory(redis.Redis.from_url(url), inner, milliseconds=600, generations=3)
+elements = [b"%d" % number for number in range(40)]
+some.prepare()
+until = time.time() + 2.5
+while time.time() < until:
+    batch = random.sample(elements, 8)
+    before = time.time()
+    answers = some.add(batch)
+    after = time.time()
+    for element, answer in zip(batch, answers, strict=True):
+        if answer == ord("1"):
+            print(element.decode(), before, after)
+"""
+
+
+@pytest.mark.parametrize(
+    "inner", ["bitmap", *(pytest.param(one, marks=pytest.mark.slow) for one in INNER if one != "bitmap")]
+)
+def test_processes_are_told_new_once_per_window_while_time_goes_by(redis_url: str, inner: str) -> None:
+    """Generations of 0.2 s turn by themselves: a page is new again after 0.6 s at the earliest, 0.8 s at the latest."""
+    workers = [
+        subprocess.Popen([sys.executable, "-c", WORK, redis_url, inner], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    told: dict[str, list[tuple[float, float]]] = {}
+    for worker in workers:
+        for line in worker.communicate()[0].splitlines():
+            element, before, after = line.split()
+            told.setdefault(element, []).append((float(before), float(after)))
+        assert worker.returncode == 0
+    pairs = [pair for times in told.values() for pair in pairwise(sorted(times))]
+    assert len(told) == 40
+    assert len(pairs) >= 40, "no page was ever new again"
+    for (first, _), (_, again) in pairs:
+        assert again - first >= 0.6

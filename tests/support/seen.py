@@ -23,22 +23,37 @@ KINDS: dict[str, Callable[[int, float], LuaAdmission]] = {
     "compact": lambda capacity, error: kinds.compact(CompactSizing(capacity, error)),
     "layered/bitmap": lambda capacity, error: kinds.layered(kinds.bitmap(Sizing(capacity, error)), 200),
     "layered/native": lambda capacity, error: kinds.layered(kinds.native(Sizing(capacity, error)), 200),
-    "window/bitmap": lambda capacity, error: kinds.window(kinds.bitmap(Sizing(capacity, error)), "1h/4", 3_600_000, 4),
-    "window/exact": lambda capacity, error: kinds.window(kinds.exact(), "1h/4", 3_600_000, 4),
+    "window/bitmap": lambda capacity, error: kinds.window(kinds.bitmap(Sizing(capacity, error)), "1h", 3_600_000, 4),
+    "window/exact": lambda capacity, error: kinds.window(kinds.exact(), "1h", 3_600_000, 4),
     "window/compact": lambda capacity, error: kinds.window(
-        kinds.compact(CompactSizing(capacity, error)), "1h/4", 3_600_000, 4
+        kinds.compact(CompactSizing(capacity, error)), "1h", 3_600_000, 4
+    ),
+    "window/native": lambda capacity, error: kinds.window(kinds.native(Sizing(capacity, error)), "1h", 3_600_000, 4),
+    "window/layered/bitmap": lambda capacity, error: kinds.window(
+        kinds.layered(kinds.bitmap(Sizing(capacity, error)), 200), "1h", 3_600_000, 4
     ),
 }
 """Name → admission for a capacity and an error rate. ``native`` ones need a server with a Bloom module."""
 
+RARE = ("window/native", "window/layered/bitmap")
+"""Kinds that the default suite leaves to ``make test-all``: their parts are tested in others, and each takes time."""
+
 SERVERS = ("valkey", "redis7", "valkey+module", "redis7+module")
-FORGETFUL = ("exact", "compact", "layered/bitmap", "layered/native", "window/exact", "window/compact")
+FORGETFUL = (
+    "exact", "compact", "layered/bitmap", "layered/native", "window/exact", "window/compact", "window/layered/bitmap",
+)  # fmt: skip
 """Kinds that can forget something just seen."""
 
 
 def combinations() -> list[tuple[str, str]]:
     """(kind, server): native kinds on servers with the module, the others on those without."""
     return [(kind, server) for kind in KINDS for server in SERVERS if ("native" in kind) == ("module" in server)]
+
+
+def marked(kind: str, *more: str) -> Any:
+    """A test's parameters, a kind and others; slow if the kind is a rare one."""
+    values = (kind, *more) if not more else ((kind, *more),)
+    return pytest.param(*values, marks=pytest.mark.slow if kind in RARE else (), id=" on ".join((kind, *more)))
 
 
 def start(server: str, **kwargs: Any) -> RedisServer:
