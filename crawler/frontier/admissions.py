@@ -118,11 +118,10 @@ class Admissions:
         """Host and item of the pages that redirected to `request`: their links lead to what it led to."""
         urls, trail = request.meta.get("redirect_urls"), []
         for url in urls if isinstance(urls, list | tuple) else ():
-            try:
+            with contextlib.suppress(Exception):  # meta is the spider's, and so may be the rules of hosts
                 before = Request(url)
-                trail.append((self.host_of(before), self.item_of(before)))
-            except (ValueError, TypeError):  # meta is the spider's
-                continue
+                if item := self.item_of(before):  # none for a fingerprinter that needs the request's meta
+                    trail.append((self.host_of(before), item))
         return trail
 
     def enqueue(self, request: Request, remember: int = 0) -> bool:

@@ -16,7 +16,7 @@ from tests.integration import frontier_spiders
 from tests.support.pages import Pages
 from tests.support.project import project_env, run_scrapy, start_scrapy
 from tests.support.server import wait_for
-from tests.support.shard import Shard
+from tests.support.shard import Shard, admission
 
 MODULES = ["-s", f"SPIDER_MODULES={frontier_spiders.__name__}"]
 KEYS = Keys("crawler", "plain")
@@ -94,3 +94,19 @@ def test_what_is_told_of_a_seed_key(caplog: pytest.LogCaptureFixture) -> None:
     first, second = (record.getMessage() for record in caplog.records)
     assert "plain:start_urls is a string in Redis, not a set: rename or delete that key" in first
     assert second == "Seeds can be taken from plain:start_urls again"
+
+
+@pytest.mark.parametrize("name", ["dead", "requests", "owners", "deliveries", "inflight", "leases", "ready", "due"])
+def test_nothing_is_half_done_when_a_key_is_of_a_wrong_type(redis: redis_py.Redis, name: str) -> None:
+    """Else, when it is deleted as the line says, pages count as seen that nobody queued, and the run never ends."""
+    shard = Shard(redis, KEYS)
+    shard.constants["delay"] = 1
+    shard.join()
+    shard.say(start="want")
+    key = f"{KEYS.frontier}:{name}"
+    before = {key: redis.dump(key) for key in redis.scan_iter()}
+    redis.set(key, "x")
+    with pytest.raises(redis_py.ResponseError, match="WRONGTYPE"):
+        shard.say(outbox=[admission("good"), (*admission("bad", flags=0), {"dead": ["why", "http://h/bad"]})])
+    redis.delete(key)
+    assert {key: redis.dump(key) for key in redis.scan_iter()} == before

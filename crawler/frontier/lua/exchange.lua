@@ -110,6 +110,13 @@ local ids = tonumber(meta.ids or 0)   -- how many were ever given
 local dedup, problem = dedup_open(dedup_base, msg.dedup)
 if not dedup then return redis.error_reply('DEDUP ' .. problem) end
 
+-- A key that something else wrote would end the script half-way: pages seen that stand in no queue, requests without a lease.
+for command, keys in pairs({
+  HLEN = {requests_key, owners_key, deliveries_key, inflight_key, hosts_key, pages_key, locals_key, pins_key, workers_key},
+  ZCARD = {leases_key, ready_key, due_key}, SCARD = {starts_key}, XLEN = {dead_key}}) do
+  for _, key in ipairs(keys) do redis.call(command, key) end
+end
+
 -- No exchange from anybody for a while: an outage, in which nobody could renew anything.
 local hold = tonumber(meta.hold or 0)
 if meta.seen and now - meta.seen > GAP then
