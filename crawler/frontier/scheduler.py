@@ -210,7 +210,7 @@ class Scheduler(BaseScheduler):
             self._over = reply.state == "finished"  # an idle handler may have begun it again
         if self._over and self.start is not None:
             self.start.release()
-        drained = self.worker.admissions.full and not reply.queued
+        drained = self.worker.stuck or (self.worker.admissions.full and not reply.queued)
         if (drained or reply.state == "full") and not self.worker.ledger.running:
             self._end("bloom_full", _FULL.format(self.crawler.settings.get("BLOOM_CAPACITY")))
         self._wake_engine()

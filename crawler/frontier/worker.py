@@ -38,6 +38,7 @@ _SEEDS_AHEAD = 1000  # seeds are taken while fewer requests than this are queued
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
 _TELLING = 5  # failures of a host in a row that are worth a line in the log
 _START_OVER = ("done", "failed")
+_MOST_WAITING = 2000  # admissions that wait for a full memory: more pages would only bring more of them
 _AHEAD = 0.05  # seconds before a host is due that it is asked for
 
 
@@ -197,7 +198,7 @@ class Worker:
             dropped=self._drops.news(),
         )  # fmt: skip
         message.forgets = self.ledger.trails(message.acks)
-        if message.acks or self.start_wish in _START_OVER:
+        if message.acks or local_done or self.start_wish in _START_OVER:
             flush_feeds()  # an item must not be lost when its page is done
         if self._clock() - self._renewed > self._policy.lease / 3000:
             leaving = {ack[0] for ack in message.acks}.union(message.gives)
@@ -206,7 +207,7 @@ class Worker:
         self.hosts.drain(message)
         message.start = self._start_message(with_acks)
         self._appetite.measure()
-        if not (self._closing.is_set() or (self.admissions.full and len(self.outbox) > BATCH)):
+        if not (self._closing.is_set() or self.stuck):
             message.want, message.skip = self._appetite.wanted, self._appetite.enough()
             message.ahead = self._appetite.ahead
             message.seeds = self._wanted_seeds()
@@ -292,6 +293,11 @@ class Worker:
             self._fail(held, f"seed: {error}")
             return
         self.ledger.settle(held, Span(start, self.outbox.tail))
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the memory is full, and so much waits for room in it that no more is fetched."""
+        return self.admissions.full and len(self.outbox) > _MOST_WAITING
 
     def delay(self) -> float:
         """Seconds until the next exchange is worth it."""

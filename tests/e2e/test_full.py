@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.crew import Crew
 from tests.site import Site
+from tests.support.pages import Answer, Pages
 from tests.support.project import project_env, run_scrapy
 from tests.support.server import wait_for
 
@@ -48,3 +51,19 @@ def test_every_worker_ends_when_the_memory_is_full(site: Callable[..., Site], re
     wait_for(lambda: not crew.running(), "both workers end", 60)
     assert {worker.returncode for worker in crew.workers.values()} == {1}
     assert "raise BLOOM_CAPACITY" in crew.log("w1") + crew.log("w2")
+
+
+@pytest.mark.parametrize(("links", "fetched"), [(1000, 50), pytest.param(3000, 1, marks=pytest.mark.slow)])
+def test_a_page_with_many_more_links_than_there_is_room_for(
+    redis_url: str, tmp_path: Path, links: int, fetched: int
+) -> None:
+    """The links wait in the worker; what is queued is finished, unless too much waits. In any case it ends."""
+    page = "".join(f"<a href='/{n}'>x</a>" for n in range(links))
+    env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", BLOOM_GROWTH="0", BLOOM_CAPACITY="50")
+    pages: dict[str, str | Answer] = {f"/{n}": "<title>page</title>" for n in range(links)}
+    pages["/"] = page
+    with Pages(pages) as site:
+        full = run_scrapy(["crawl", "site", "-a", f"start={site.url}/", "-s", "ROBOTSTXT_OBEY=0"], env)
+    assert full.returncode == 1
+    assert "bloom_full" in full.stderr
+    assert fetched <= len(site.hits) <= 51

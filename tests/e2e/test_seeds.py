@@ -135,6 +135,30 @@ def test_400_requests_of_which_half_cannot_travel(
     assert [redis.hlen(f"{base}:requests"), redis.exists(f"{base}:locals"), redis.xlen(f"{base}:dead")] == [0, 0, 0]
 
 
+def test_items_of_what_cannot_travel_outlive_their_worker(
+    redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path
+) -> None:
+    """The frontier forgets such a request when it is done: its items are on disk by then."""
+    env = project_env(redis_url, tmp_path, **FAST, FRONTIER_LEASE="1")
+    words = ["crawl", "mixed", *MODULES, "-a", f"site={site.url}"]
+    first = start_scrapy(words, {**env, "WORKER_NAME": "w0"}, tmp_path / "w0.log")
+    most = 0
+
+    def some_are_done() -> bool:
+        nonlocal most
+        left = int(redis.hlen("{crawler:mixed:0}:locals"))
+        most = max(most, left)
+        return left < most
+
+    wait_for(some_are_done, "some are done", 60)
+    first.kill()
+    first.wait()
+    items, _ = crawl(redis_url, tmp_path, "mixed", "-a", f"site={site.url}", FRONTIER_LEASE="1")
+    feed = tmp_path / "items" / "mixed" / "w0.jsonl"
+    items += [json.loads(line) for line in (feed.read_text().splitlines() if feed.exists() else []) if line[-1] == "}"]
+    assert set(paths(items)) == {f"/{kind}/{n}" for kind in ("good", "bad") for n in range(200)}
+
+
 @pytest.mark.parametrize(
     "dupefilter", ["BloomDupeFilter", pytest.param("MemoryBloomDupeFilter", marks=pytest.mark.slow)]
 )
