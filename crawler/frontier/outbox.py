@@ -95,6 +95,8 @@ class Outbox:
 
     def needs(self, span: Span, batch: int) -> int | None:
         """How many of the first `batch` entries `span` waits for, or None if it waits for more than those."""
+        if span.start == span.end:
+            return 0  # it made nothing, whatever else waits for room
         confirmed = self.tail - len(self._entries)
         missing = max(0, span.end - confirmed)
         if missing > batch or any(span.start < local <= span.end for local in self._open_locals):

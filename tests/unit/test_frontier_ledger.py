@@ -140,3 +140,10 @@ class TestLedger:
         ledger.give_everything()
         assert sorted(ledger.gives()) == [b"1", b"2", b"3"]
         assert ledger.acks(outbox, 0) == []
+
+
+def test_a_request_that_made_nothing_waits_for_nothing() -> None:
+    outbox = Outbox()
+    outbox.add(("h", 3, b"", b"", 0, b"x"), Request("http://h/"))
+    assert outbox.needs(Span(1, 1), 0) == 0
+    assert outbox.needs(Span(0, 1), 0) is None
