@@ -27,7 +27,7 @@ from tests.support.server import RedisServer
 
 CHAINS, WORKERS, SAMPLES = 2000, 3, 60
 # What may be left of a run that is over, besides the memory of what was seen.
-LASTING = {"meta", "runs", "hosts", "robots", "workers", "replies", "due", "dead"}
+LASTING = {"meta", "runs", "hosts", "robots", "workers", "replies", "due", "dead", "bye"}
 
 
 class EndlessSite:

@@ -97,12 +97,12 @@ def test_the_list_has_ours_only() -> None:
 
 
 MISTAKES = {
-    "-t csvfeed shop shop.example": f"-t=csvfeed: must be one of {', '.join(TEMPLATES)}, or a .tmpl file",
-    "quotes shop.example": "NAME=quotes: there is such a spider; take another name, or overwrite it with --force",
-    "{x} shop.example": "NAME={x}: must begin with a letter and have letters, digits, _ - . only",
-    "shop": "arguments=shop: give a name and a URL: scrapy genspider [-t TEMPLATE] NAME URL",
-    "shop ftp://shop.example": "URL=ftp://shop.example: must be one URL with http:// or https://",
-    "shop https://": "URL=https://: must be one URL with http:// or https://",
+    "-t csvfeed new-one new.example": f"-t=csvfeed: must be one of {', '.join(TEMPLATES)}, or a .tmpl file",
+    "quotes new.example": "NAME=quotes: there is such a spider; take another name, or overwrite it with --force",
+    "{x} new.example": "NAME={x}: must begin with a letter and have letters, digits, _ - . only",
+    "new-one": "arguments=new-one: give a name and a URL: scrapy genspider [-t TEMPLATE] NAME URL",
+    "new-one ftp://new.example": "URL=ftp://new.example: must be one URL with http:// or https://",
+    "new-one https://": "URL=https://: must be one URL with http:// or https://",
 }
 
 
