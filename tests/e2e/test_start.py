@@ -53,6 +53,25 @@ def test_a_finished_run_does_not_empty_what_other_spiders_share(
     assert {times[page] for page in range(1, 10)} == {1}
 
 
+def test_two_spiders_of_one_scope_share_the_pages_of_a_site(
+    site: Callable[..., Site], redis_url: str, tmp_path: Path
+) -> None:
+    """At the same time, one of them leaving nothing behind at its end: each page is fetched by one of them, once."""
+    pages = site(pages=80, easy=True, latency=0.1)
+    crews = [
+        Crew(pages, redis_url, tmp_path, spider=spider, DEDUP_SCOPE="all", SCHEDULER_PERSIST=persist)
+        for spider, persist in (("long_start", "0"), ("site", "1"))
+    ]
+    for number, crew in enumerate(crews):
+        crew.start(f"w{number}")
+    for crew in crews:
+        crew.finish()
+    report = pages.report()
+    assert report.missed == []
+    assert set(report.twice) <= {0}  # the start of one, and a page to the other
+    assert min(crew.fetched_by(f"w{number}") for number, crew in enumerate(crews)) > 5
+
+
 def test_a_finished_run_frees_what_it_has_seen_where_nothing_shall_persist(
     site: Callable[..., Site], redis: Redis, redis_url: str, tmp_path: Path
 ) -> None:
