@@ -7,6 +7,7 @@ output, and a hundred of those hang a worker for ever.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -52,6 +53,7 @@ _REASONS = {
     CALENDAR: "its calendar has had FRONTIER_CALENDAR_MAX pages of dates that nobody needs",
 }
 _HURRY = 128  # admissions that are worth an exchange at once
+_BURIED = 4000  # requests whose letters are not written again
 
 
 class Admitter(Protocol):
@@ -76,6 +78,7 @@ class Admissions:
         self._start_requests: WeakSet[Request] = WeakSet()
         self._warned: set[str] = set()
         self.known = KnownSeen(memory_size(crawler.settings) if admitter else 0)
+        self._buried = KnownSeen(_BURIED)
         self.outbox, self.locals = Outbox(), Locals()
         self.full = False  # the dupefilter takes no more
         self.discarding = False  # what comes now is nobody's: its parents were given back
@@ -152,12 +155,22 @@ class Admissions:
         logger.debug("Where it failed to be queued:", exc_info=error)
         self._log_once(logging.ERROR, f"{request} can't be queued and goes to the dead letters ({reason})", reason,
                        "frontier/enqueue_errors")  # fmt: skip
+        identity = hashlib.blake2b(
+            f"{request.method} {request.url} ".encode("utf-8", "replace") + request.body
+        ).digest()
+        if self._buried.seen(identity):  # a link of every page would push all other letters out
+            return
+        self._buried.add(identity)
         data, host = b"", ""
         with contextlib.suppress(Exception):
             data = payload.encode(request, self._spider)
         with contextlib.suppress(Exception):
             host = host_of(request, canonical_host)
         self.outbox.add((host, 0, b"", b"", 0, data, {"dead": [reason, request.url]}), request)
+
+    def forget_buried(self) -> None:
+        """Their letters may be gone with a server's latest writes."""
+        self._buried = KnownSeen(_BURIED)
 
     def _add(self, request: Request, remember: int) -> bool:
         flags = remember if request.dont_filter else remember | FILTER | ADD

@@ -46,6 +46,7 @@ class Farewell:
             logger.warning("%d requests did not finish in FRONTIER_GRACE=%g s: given back", running, self._grace)
         worker.admissions.discarding = True
         worker.ledger.give_running()
+        worker.locals.abandon()
         hooks.abandon(self._crawler)
         asyncio.get_running_loop().call_later(0.5, hooks.abandon_scraper, self._crawler)
 

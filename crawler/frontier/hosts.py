@@ -62,6 +62,8 @@ class HostNews:
         """robots.txt asks for this delay; 0: for none (any more)."""
         if seconds or host in self._delays:
             self._message.crawl_delays.append((host, round(1000 * seconds)))
+        if seconds > self.delay(host):  # a host of nothing but files has no lease that would tell
+            self._delays[host] = seconds
 
     def failed(self, host: str, started_at: float, retry_after: float = 0.0) -> int:
         """A request of a host failed, or it asked to be left alone for `retry_after`; how many did so in a row."""

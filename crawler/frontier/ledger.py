@@ -137,6 +137,7 @@ class Ledger:
         self._gives = list(self._held.values())
         self._done.clear()
         self._running.clear()
+        self._downloading.clear()
 
     def acks(self, outbox: Outbox, batch: int) -> list[Ack]:
         """What may be acknowledged together with the first `batch` entries of the outbox."""

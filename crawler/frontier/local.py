@@ -62,6 +62,11 @@ class Locals:
         self._done.append(run)
         return True
 
+    def abandon(self) -> None:
+        """What is not finished never will be here: their parents go back."""
+        self._waiting.clear()
+        self._running.clear()
+
     def settled(self, outbox: Outbox) -> list[bytes]:
         """Fingerprints of those whose output is all safe; their parents no longer wait for them."""
         safe = [run for run in self._done if outbox.needs(run.span, 0) is not None]

@@ -199,6 +199,9 @@ class Shards:
         shard, answered = self._shards[index], self._clock()
         reply = shard.reply = Reply.unpack(data)
         shard.asked, shard.wanted, shard.got = asked, part.want, len(reply.leases)
+        if reply.state == "lost":  # the run is gone: nothing was judged
+            shard.places = []
+            return
         rolled_back = b"*" in reply.lost  # its ids stand where they stood before
         self._quiet.look(index, rolled_back or reply.queued + reply.leased, reply.ids, asked, answered)
         for place, verdict in zip(shard.places, reply.verdicts, strict=True):

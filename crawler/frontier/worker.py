@@ -268,6 +268,7 @@ class Worker:
 
     def _roll_back(self, shard: bytes, reply: Reply) -> None:
         """The server lost its latest writes: what this worker holds there (ids that begin with `shard`) is void."""
+        self.admissions.forget_buried()
         lost = self.ledger.lose(lease_id for lease_id in self.ledger.ids() if lease_id.startswith(shard))
         if not self._policy.together:  # what was produced by a request of another shard may be gone as well
             lost += len(self.ledger)
@@ -284,6 +285,9 @@ class Worker:
 
     def _plant(self, held: Held) -> None:
         """A seed becomes requests; it is done when they are in the frontier."""
+        if self._closing.is_set():  # what it makes would be nobody's
+            self.ledger.give([held])
+            return
         start = self.outbox.tail
         try:
             for request in seeds.requests_from_seed(held.lease.payload[len(SEED) :], self._spider):

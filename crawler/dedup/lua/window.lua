@@ -16,7 +16,7 @@ local function open(base, conf)
   if m[1] and m[4] ~= parts then return complain("DEDUP_WINDOW_GENERATIONS", m[4], parts) end
   if m[1] and m[3] ~= text(LENGTH) then return complain("DEDUP_WINDOW", window_text(m[1]), window_text(WINDOW)) end
   local now = call("TIME")
-  state.offset = tonumber(m[2] or 0)
+  state.offset, state.window = tonumber(m[2] or 0), m[1] or WINDOW
   local number = math.floor((now[1] * 1000 + now[2] / 1000 + state.offset) / LENGTH)
   for i = GENERATIONS, 0, -1 do
     local expires = text((number - i + GENERATIONS + 1) * LENGTH - state.offset)
@@ -69,7 +69,7 @@ end
 local function close(state)
   INNER.close(state.current)
   for i = 1, #state do INNER.close(state[i]) end
-  close_meta(state, "window", WINDOW, "length", text(LENGTH), "generations", GENERATIONS, "offset", text(state.offset))
+  close_meta(state, "window", state.window, "length", text(LENGTH), "generations", GENERATIONS, "offset", text(state.offset))
 end
 
 return { open = open, add = add, has = has, forget = forget, room = function() end, close = close,

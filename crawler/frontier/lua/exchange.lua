@@ -161,7 +161,7 @@ local state = meta.state
 if #msg.gives > 0 then
   local mine, values = owned(msg.gives)
   if #mine > 0 then requeue(mine, values) end
-  if msg.full then state = 'full' end   -- its memory is full: handing these out again would only fetch them again
+  if msg.full and msg.bye then state = 'full' end   -- nothing is left but what would only be fetched again
 end
 if #msg.renew > 0 then
   local mine = owned(msg.renew)
@@ -206,7 +206,7 @@ if msg.bye or msg.seq % 16 == 0 then redis.call('ZREMRANGEBYSCORE', due_key, '-i
 local odd_seeds = false   -- false: not looked at, '' in order, else the type of a seed key that nothing can be taken from
 local function take_seeds(n)
   local kind = redis.call('TYPE', seed_key).ok
-  odd_seeds = ''
+  if seed_key ~= base .. ':seeds' then odd_seeds = '' end   -- a cluster's worker looks at the seed key itself
   if kind == 'list' then
     local seeds = redis.call('LRANGE', seed_key, 0, n - 1)
     redis.call('LTRIM', seed_key, n, -1)
