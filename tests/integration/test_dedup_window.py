@@ -105,6 +105,14 @@ def test_another_window_is_refused_naming_both(redis: redis_py.Redis) -> None:
     assert same.add([b"a", b"a"]) == b"10"
 
 
+def test_a_window_keeps_the_words_in_which_it_was_stored(redis: redis_py.Redis) -> None:
+    first = SeenMemory(redis, BASE, kinds.window(kinds.exact(), "60m", 3_600_000, 4))
+    first.add([b"a"])
+    same = SeenMemory(redis, BASE, kinds.window(kinds.exact(), "1h", 3_600_000, 4))
+    assert same.forget([b"a"]) == b"1", "which writes the metadata anew"
+    assert redis.hmget(f"{BASE}:dedup:meta", "window", "forgotten") == [b"60m", b"1"]
+
+
 def test_a_window_over_a_memory_without_one_is_refused_naming_both(redis: redis_py.Redis) -> None:
     SeenMemory(redis, BASE, kinds.exact()).prepare()
     with pytest.raises(StoredDataError, match=r"DEDUP_WINDOW=1h: .* with none;"):

@@ -61,6 +61,14 @@ class TestAdmission:
         assert reply.leased == 1
         assert shard.say(acks=[(lease.id, 0, "", "", b"")]).leased == 0
 
+    def test_only_a_leaving_worker_ends_a_run_with_a_full_memory(self, shard: Shard) -> None:
+        """Hosts that fail send requests back all the time: the pages that still wait for room must not be cut off."""
+        shard.put("a", "b")
+        leases = shard.say(want=2, ahead=9).leases
+        assert shard.say(full=True, gives=[leases[0].id]).state == "running"
+        assert shard.say(full=True).state == "running"
+        assert shard.say(full=True, gives=[leases[1].id], bye=True).state == "full"
+
     def test_what_only_a_dead_worker_could_run_is_not_lost(self, shard: Shard, redis: Redis) -> None:
         assert shard.put("a", flags=FILTER | ADD | LOCAL, worker="dead").verdicts == b"1"
         assert shard.put("a", worker="w").verdicts == b"3"  # its worker lives

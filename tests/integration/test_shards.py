@@ -11,8 +11,9 @@ import redis as redis_py
 
 from crawler.frontier.message import LATER, NEW, Message
 from crawler.frontier.quiet import NOT_QUIET, Quiet
+from crawler.frontier.script import source
 from crawler.keys import Keys, shard_of
-from tests.support.shard import Shard
+from tests.support.shard import Shard, admission
 from tests.support.shards import Fleet, Walker
 
 
@@ -122,6 +123,27 @@ def test_a_shard_without_memory_keeps_the_order_of_what_was_admitted_elsewhere(r
     asyncio.run(main())
     assert sorted(asked) == [2, 2, 2]
     assert fleet.held() == 4
+
+
+@pytest.mark.parametrize("flushed", [[0], [1], [0, 1]])
+def test_a_run_that_was_flushed_is_lost_whatever_was_on_its_way_to_it(
+    redis: redis_py.Redis, flushed: list[int]
+) -> None:
+    fleet = Fleet(redis, random.Random(1), shards=2)
+    hosts = {shard_of(host, 2): host for host in "abcdefgh"}
+    walker = Walker(fleet, "w")
+    for n in range(4):
+        walker.outbox.add(admission(f"{n}", hosts[n % 2]), None)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        assert (await walker.carrier.carry(Message("w", 1, fleet.run), walker.deliver)).state == "running"
+        for index in flushed:
+            redis.eval(source("flush"), 1, fleet.keys[index].frontier, "begin", "")
+        reply = await walker.carrier.carry(Message("w", 2, fleet.run, outbox=walker.outbox.batch(9)), walker.deliver)
+        assert reply.state == "lost"
+        assert len(list(walker.outbox.confirm(reply.verdicts))) == (0 not in flushed), "the oldest is on the home"
+
+    asyncio.run(main())
 
 
 def test_the_shard_of_a_host_never_changes() -> None:

@@ -68,6 +68,16 @@ def test_a_lease_tells_the_delay_of_its_host() -> None:
     assert hosts.delay("a") == 1.0
 
 
+def test_a_crawl_delay_counts_here_at_once_when_it_is_the_longer_one() -> None:
+    """A host of nothing but files has no lease that would tell the delay which the frontier keeps."""
+    hosts = news()
+    for host in ("a", "own"):
+        hosts.crawl_delay(host, 3.0)
+    assert (hosts.delay("a"), hosts.delay("own")) == (3.0, 5.0)
+    hosts.crawl_delay("a", 0.0)
+    assert told(hosts).crawl_delays == [("a", 3000), ("own", 3000), ("a", 0)], "the frontier decides, and hears of all"
+
+
 def test_a_spared_turn_is_told_only_where_turns_cost() -> None:
     hosts = news(delay=0)
     hosts.spared("a")

@@ -82,6 +82,22 @@ def test_local_only_requests_that_made_each_other_do_not_wait_in_a_ring() -> Non
     assert len(locals_) == 0
 
 
+def test_a_local_only_request_that_is_cut_off_does_not_free_its_parent() -> None:
+    outbox, locals_ = Outbox(), Locals()
+    put(outbox, "1", "2", "3", flags=LOCAL)
+    for entry, _ in outbox.confirm(b"111"):
+        locals_.admit(entry)
+    done, running = locals_.take(outbox.tail), locals_.take(outbox.tail)
+    assert done is not None
+    assert running is not None
+    locals_.end(done, outbox.tail)
+    locals_.abandon()
+    assert (locals_.waiting, locals_.take(outbox.tail)) == (0, None)
+    assert not locals_.end(running, outbox.tail), "it ends because the worker closes, whatever it made is nobody's"
+    assert locals_.settled(outbox) == [b"1"], "what was finished in time counts"
+    assert [outbox.needs(Span(n, n + 1), 0) for n in range(3)] == [0, None, None]
+
+
 def leased(ledger: Ledger, name: str) -> Request:
     request = Request(f"https://h.example/{name}")
     ledger.begin(ledger.add(Lease(name.encode(), 0, 0, "h", b""), 0.0), request, 0)
@@ -140,6 +156,18 @@ class TestLedger:
         ledger.give_everything()
         assert sorted(ledger.gives()) == [b"1", b"2", b"3"]
         assert ledger.acks(outbox, 0) == []
+
+    def test_what_is_given_back_takes_no_place_at_its_host(self) -> None:
+        """After a rollback the worker goes on, and its host is asked again while the old downloads still end."""
+        ledger = Ledger()
+        old = [leased(ledger, name) for name in "123"]
+        ledger.give_everything()
+        assert (ledger.load("h"), ledger.downloading) == (0, 0)
+        new = leased(ledger, "4")
+        assert [ledger.end(request, 0) for request in old] == [None] * 3
+        assert (ledger.load("h"), ledger.downloading) == (1, 1), "their ends free nobody's place"
+        ledger.end(new, 0)
+        assert (ledger.load("h"), ledger.downloading) == (0, 0)
 
 
 def test_a_request_that_made_nothing_waits_for_nothing() -> None:

@@ -1,0 +1,140 @@
+"""A worker between engine and frontier, without either: what it starts, plants, gives back and acknowledges."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.settings import Settings
+from scrapy.statscollectors import MemoryStatsCollector
+
+from crawler.canonical import canonical_host
+from crawler.frontier import payload
+from crawler.frontier.farewell import Farewell
+from crawler.frontier.message import Lease, Reply
+from crawler.frontier.outbox import Span
+from crawler.frontier.policy import Policy
+from crawler.frontier.worker import Worker
+
+SPIDER = Spider("spider")
+
+
+class Rules:
+    """As little as a fingerprinter needs."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        if request.url.endswith("bad"):
+            raise ValueError("no rule")
+        return request.url.encode()
+
+    def canonical_host(self, url: str) -> str:
+        return canonical_host(url)
+
+
+class Plain:
+    def encode(self, fingerprint: bytes) -> bytes:
+        return fingerprint
+
+
+def worker_of(**more: Any) -> Worker:
+    settings = Settings({"STATS_DUMP": False, **more})
+    slot = SimpleNamespace(inprogress=set(), closing=None)
+    crawler: Any = SimpleNamespace(
+        settings=settings, request_fingerprinter=Rules(), engine=SimpleNamespace(_slot=slot), spider=SPIDER
+    )
+    crawler.stats = MemoryStatsCollector(crawler)
+    return Worker(crawler, SPIDER, Policy.from_settings(settings), "w", "1", Plain())
+
+
+def hear(worker: Worker, *leases: Lease, verdicts: bytes = b"", lost: tuple[bytes, ...] = ()) -> None:
+    """One exchange whose answer is this."""
+    seq = 1 if worker.reply is None else worker.reply.seq + 1
+    reply = Reply(seq, 0, verdicts, list(leases), list(lost), [], "running", 0, 0, 0, -1, "", False, 0, b"1", 0)
+    worker.apply(worker.collect(seq), reply)
+
+
+def lease(name: str) -> Lease:
+    """A page of the one host; the id is the name."""
+    return Lease(name.encode(), 0, 0, "h.example", payload.encode(Request(f"https://h.example/{name}"), SPIDER))
+
+
+def test_after_a_rollback_with_shards_a_host_is_started_again() -> None:
+    async def main() -> None:
+        worker = worker_of(FRONTIER_SHARDS=2, CONCURRENT_REQUESTS_PER_DOMAIN=3)
+        hear(worker, *(lease(f"1:{n}") for n in range(4)))
+        old = [worker.next_request() for _ in range(3)]
+        assert None not in old
+        assert worker.next_request() is None, "the host has all of its places"
+        hear(worker, lost=(b"0:*",))
+        for request in old[:2]:
+            assert request is not None
+            worker.removed(request)
+        hear(worker, *(lease(f"1:{n}") for n in range(4, 8)))
+        new = [worker.next_request() for _ in range(4)]
+        assert [request and request.url[-3:] for request in new] == ["1:4", "1:5", "1:6", None]
+        assert old[2] is not None
+        worker.removed(old[2])
+        assert worker.next_request() is None, "the end of an old download frees no place"
+
+    asyncio.run(main())
+
+
+def test_after_a_rollback_the_letter_of_a_link_that_cannot_be_queued_is_written_again() -> None:
+    async def main() -> None:
+        worker = worker_of()
+
+        def letters_of_a_page() -> int:
+            worker.admissions.enqueue(Request("https://h.example/bad"))
+            sent = len(worker.outbox)
+            hear(worker, verdicts=b"1" * sent)
+            return sent
+
+        assert [letters_of_a_page() for _ in range(3)] == [1, 0, 0]
+        hear(worker, lost=(b"*",))
+        assert [letters_of_a_page() for _ in range(3)] == [1, 0, 0]
+
+    asyncio.run(main())
+
+
+def test_a_seed_that_comes_too_late_goes_back() -> None:
+    """What a closing worker makes of it may never be sent."""
+
+    async def main() -> None:
+        worker = worker_of()
+        worker.close()
+        hear(worker, Lease(b"1", 0, 0, "", b"seed:https://h.example/"))
+        message = worker.collect(2)
+        assert (message.gives, message.acks, message.outbox) == ([b"1"], [], [])
+
+    asyncio.run(main())
+
+
+def test_a_seed_is_acknowledged_with_what_it_became() -> None:
+    async def main() -> None:
+        worker = worker_of()
+        hear(worker, Lease(b"1", 0, 0, "", b"seed:https://h.example/"))
+        message = worker.collect(2)
+        assert (message.gives, [ack[:2] for ack in message.acks]) == ([], [(b"1", 1)])
+        assert [entry[0] for entry in message.outbox] == ["h.example"]
+
+    asyncio.run(main())
+
+
+def test_the_end_of_the_grace_period_frees_no_parent_of_a_request_that_only_this_worker_can_run() -> None:
+    async def main() -> None:
+        worker = worker_of()
+        worker.admissions.enqueue(Request("https://h.example/", meta={"lock": object()}))
+        hear(worker, verdicts=b"1")
+        request = worker.next_request()
+        assert request is not None
+        farewell = Farewell(worker._crawler, worker, SimpleNamespace(kick=lambda: None), grace=60)  # type: ignore[arg-type]
+        farewell.begin()
+        farewell._give_up()
+        worker.removed(request)
+        message = worker.collect(2)
+        assert (message.locals, message.busy) == ([], False)
+        assert worker.outbox.needs(Span(0, 1), 0) is None, "its parent goes back"
+
+    asyncio.run(main())
