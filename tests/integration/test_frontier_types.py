@@ -96,6 +96,18 @@ def test_what_is_told_of_a_seed_key(caplog: pytest.LogCaptureFixture) -> None:
     assert second == "Seeds can be taken from plain:start_urls again"
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_the_frontiers_own_list_says_nothing_of_the_seed_key(redis: redis_py.Redis, own: bool) -> None:
+    """On a cluster seeds are moved there; whoever moves them has seen whether the seed key is in order."""
+    shard = Shard(redis, KEYS)
+    shard.join()
+    shard.seed_key = f"{KEYS.frontier}:seeds" if own else "plain:start_urls"
+    redis.rpush(shard.seed_key, "1")
+    found = None if own else ""
+    replies = [shard.say(seeds=1) for _ in range(2)]
+    assert [(len(reply.leases), reply.odd_seeds) for reply in replies] == [(1, found), (0, found)]
+
+
 @pytest.mark.parametrize("name", ["dead", "requests", "owners", "deliveries", "inflight", "leases", "ready", "due"])
 def test_nothing_is_half_done_when_a_key_is_of_a_wrong_type(redis: redis_py.Redis, name: str) -> None:
     """Else, when it is deleted as the line says, pages count as seen that nobody queued, and the run never ends."""
