@@ -57,9 +57,10 @@ def test_two_spiders_of_one_scope_share_the_pages_of_a_site(
     site: Callable[..., Site], redis_url: str, tmp_path: Path
 ) -> None:
     """At the same time, one of them leaving nothing behind at its end: each page is fetched by one of them, once."""
-    pages = site(pages=80, easy=True, latency=0.1)
+    pages = site(pages=80, easy=True)
+    shared = {"DEDUP_SCOPE": "all", "DOWNLOAD_DELAY": "0.1"}  # slow enough that one begins long before the other ends
     crews = [
-        Crew(pages, redis_url, tmp_path, spider=spider, DEDUP_SCOPE="all", SCHEDULER_PERSIST=persist)
+        Crew(pages, redis_url, tmp_path, spider=spider, SCHEDULER_PERSIST=persist, **shared)
         for spider, persist in (("long_start", "0"), ("site", "1"))
     ]
     for number, crew in enumerate(crews):
