@@ -29,7 +29,8 @@ def kill_trial(seed: int, site: Site, redis_url: str, folder: Path) -> None:
     crew.assert_complete(twice=CONCURRENCY)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_kill_of_one_of_three_loses_nothing(
     seed: int, site: Callable[..., Site], redis_url: str, tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_400_requests_of_which_half_cannot_travel(
     assert [redis.hlen(f"{base}:requests"), redis.exists(f"{base}:locals"), redis.xlen(f"{base}:dead")] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_items_of_what_cannot_travel_outlive_their_worker(
     redis_url: str, redis: redis_py.Redis, site: Pages, tmp_path: Path
 ) -> None:

@@ -184,9 +184,8 @@ while time.time() < until:
 """
 
 
-@pytest.mark.parametrize(
-    "inner", ["bitmap", *(pytest.param(one, marks=pytest.mark.slow) for one in INNER if one != "bitmap")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("inner", INNER)
 def test_processes_are_told_new_once_per_window_while_time_goes_by(redis_url: str, inner: str) -> None:
     """Generations of 0.2 s turn by themselves: a page is new again after 0.6 s at the earliest, 0.8 s at the latest."""
     workers = [
