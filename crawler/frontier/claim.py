@@ -8,12 +8,51 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from crawler.frontier.outbox import Span
+from crawler.frontier.outbox import NOTHING, Outbox, Span
 
 if TYPE_CHECKING:
     from crawler.frontier.worker import Worker
 
 _BACKLOG = 1000  # start requests that may wait in memory
+_OVER = ("done", "failed")
+
+
+class StartWish:
+    """What the worker's messages say of ``start()``.
+
+    `text`: "want" the claim, "hold" it, "done", "failed" (the next worker that joins executes it again) or "": nothing.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self.text = ""
+        self._made, self._again = NOTHING, False
+
+    @property
+    def over(self) -> bool:
+        """Whether ``start()`` has ended here, and the frontier has not heard of it."""
+        return self.text in _OVER
+
+    def end(self, made: Span, failed: bool) -> None:
+        """``start()`` is exhausted, or raised; it made the requests of the span `made`."""
+        self._made, self.text = made, "failed" if failed else "done"
+
+    def message(self, batch: int) -> str:
+        """What to say together with the first `batch` of the outbox: the end only with (or after) the last it made."""
+        if self.over and self._outbox.needs(self._made, batch) is None:
+            return "hold"
+        return "failed" if self.text == "done" and self._again else self.text
+
+    def heard(self, start: str) -> None:
+        """Takes what the frontier says of ``start()``."""
+        if start in _OVER:
+            self.text, self._again = "", False
+
+    def roll_back(self, start: str) -> None:
+        """The server, which now says `start`, lost its latest writes: start requests may be among them."""
+        told = self._made is not NOTHING and start not in _OVER
+        if self.text in ("hold", "done") or told:
+            self._again, self.text = True, self.text or "done"
 
 
 class StartClaim:
@@ -31,11 +70,11 @@ class StartClaim:
 
     async def claim(self) -> bool:
         """True when this worker is to execute ``start()``; False when it was done or there is no crawl any more."""
-        self._worker.start_wish = "want"
+        self._worker.start_wish.text = "want"
         while not self._over():
             reply = self._worker.reply
             if reply is not None and reply.start in ("yours", "done", "failed"):
-                self._worker.start_wish = "hold" if reply.start == "yours" else ""
+                self._worker.start_wish.text = "hold" if reply.start == "yours" else ""
                 self._from = self._worker.outbox.tail
                 return reply.start == "yours"
             await self._next_reply()
@@ -57,8 +96,7 @@ class StartClaim:
 
         `failed`: it raised. This crawl goes on with what it made; the next worker that joins executes it again.
         """
-        self._worker.start_span = Span(self._from, self._worker.outbox.tail)
-        self._worker.start_wish = "failed" if failed else "done"
+        self._worker.start_wish.end(Span(self._from, self._worker.outbox.tail), failed)
         self._kick()
 
     async def _next_reply(self) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from crawler.frontier.seedkey import SeedKey
 
 LIVE = 10.0  # seconds since its last exchange after which a worker counts as dead (exchange.lua has the same)
-SEED = b"seed:"  # a payload that is a seed (crawler/frontier/worker.py)
 _PAGE = 500  # entries per round trip where something is walked through
 _FIXED = (
     *("runs", "ready", "requests", "leases", "owners", "deliveries", "inflight"),

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from crawler.frontier.control import SEED, Control
+from crawler.frontier.control import Control
+from crawler.frontier.message import SEED
 from crawler.frontier.payload import PayloadError, priority_of, url_of
 from crawler.frontier.script import source
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from crawler.frontier.control import SEED, Control
+from crawler.frontier.control import Control
 from crawler.frontier.deadletters import DeadLetters
+from crawler.frontier.message import SEED
 from crawler.frontier.payload import PayloadError, url_of
 from crawler.frontier.slot import host_of
 

@@ -22,6 +22,8 @@ ADD = 2  # remember its fingerprint
 START = 4  # a start request: once per run, in spite of dont_filter
 LOCAL = 8  # stays in this worker: only the verdict is asked for
 
+SEED = b"seed:"  # what the payload of a lease that is a seed begins with (exchange.lua writes it)
+
 # Verdicts, one byte each. SEEN_NOW: seen, but it may become new again, so it must not be remembered here. CAPPED and
 # ENDLESS: its host or its calendar has had its share. FULL and LATER: not admitted, nor anything after it.
 NEW, SEEN, FULL, SEEN_NOW, CAPPED, LATER, ENDLESS = b"1023456"

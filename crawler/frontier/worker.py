@@ -14,17 +14,19 @@ from scrapy import Request
 
 from crawler import config
 from crawler.feeds import flush_feeds
-from crawler.frontier import payload, seeds
+from crawler.frontier import payload
 from crawler.frontier.admissions import Admissions, Admitter
 from crawler.frontier.appetite import Appetite
+from crawler.frontier.claim import StartWish
 from crawler.frontier.failures import FailureReasons, Failures
 from crawler.frontier.hosts import HostNews
 from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
-from crawler.frontier.message import ADD, BATCH, Message, Reply
-from crawler.frontier.outbox import NOTHING, Span
+from crawler.frontier.message import BATCH, SEED, Message, Reply
+from crawler.frontier.planting import Planting
 from crawler.frontier.policy import Policy, host_delays
 from crawler.frontier.seedkey import SeedFault
+from crawler.frontier.seeds import SeedError
 from crawler.frontier.traps import Drops
 
 if TYPE_CHECKING:
@@ -33,11 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SEED = b"seed:"  # a payload that is a seed, as it stood in the seed key
-_SEEDS_AHEAD = 1000  # seeds are taken while fewer requests than this are queued
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
 _TELLING = 5  # failures of a host in a row that are worth a line in the log
-_START_OVER = ("done", "failed")
 _MOST_WAITING = 2000  # admissions that wait for a full memory: more pages would only bring more of them
 _AHEAD = 0.05  # seconds before a host is due that it is asked for
 
@@ -63,14 +62,15 @@ class Worker:
         delay, delays = host_delays(crawler.settings)
         self.hosts = HostNews(delay, delays, self._clock)
         self.seed_fault = SeedFault(crawler.settings, spider)
+        self._planting = Planting(spider, self.admissions, self.ledger)
         self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
         self._renewed = self._clock()
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._acks_follow = False  # the last exchange confirmed what acks may have waited for
-        self._rollbacks, self._start_again = 0, False
+        self._rollbacks = 0
         self._told: set[str] = set()  # hosts that were said to fail: once is enough, though an answer may come between
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
-        self.start_wish, self.start_span = "", NOTHING
+        self.start_wish = StartWish(self.outbox)
         self.reply: Reply | None = None
         self.leaving = False
         self._closing = asyncio.Event()
@@ -198,33 +198,22 @@ class Worker:
             dropped=self._drops.news(),
         )  # fmt: skip
         message.forgets = self.ledger.trails(message.acks)
-        if message.acks or local_done or self.start_wish in _START_OVER:
+        if message.acks or local_done or self.start_wish.over:
             flush_feeds()  # an item must not be lost when its page is done
         if self._clock() - self._renewed > self._policy.lease / 3000:
             leaving = {ack[0] for ack in message.acks}.union(message.gives)
             message.renew = [lease_id for lease_id in self.ledger.ids() if lease_id not in leaving]
             self._renewed = self._clock()
         self.hosts.drain(message)
-        message.start = self._start_message(with_acks)
+        message.start = self.start_wish.message(with_acks)
         self._appetite.measure()
         if not (self._closing.is_set() or self.stuck):
             message.want, message.skip = self._appetite.wanted, self._appetite.enough()
             message.ahead = self._appetite.ahead
-            message.seeds = self._wanted_seeds()
+            queued = self.reply.queued if self.reply is not None else 0
+            message.seeds = self._planting.wanted(queued, self._policy.capacity)
         message.busy = bool(len(self.outbox) > with_acks or len(self.locals))
         return message
-
-    def _start_message(self, batch: int) -> str:
-        """Says that ``start()`` is over only together with (or after) the last that it made."""
-        if self.start_wish in _START_OVER and self.outbox.needs(self.start_span, batch) is None:
-            return "hold"
-        if self.start_wish == "done" and self._start_again:
-            return "failed"  # the next worker that joins executes it again
-        return self.start_wish
-
-    def _wanted_seeds(self) -> int:
-        queued = self.reply.queued if self.reply is not None else 0
-        return min(self._policy.capacity, 128) if queued < _SEEDS_AHEAD and len(self.outbox) < BATCH else 0
 
     def apply(self, message: Message, reply: Reply) -> None:
         """Takes the frontier's answer to `message`."""
@@ -255,8 +244,7 @@ class Worker:
         self._rich = bool(message.want) and len(reply.leases) >= message.want
         self._acks_follow = bool(reply.verdicts) and not self._policy.together and self.ledger.unsettled > 0
         self.reply = reply
-        if reply.start in _START_OVER:
-            self.start_wish, self._start_again = "", False
+        self.start_wish.heard(reply.start)
         for host in reply.gone:
             self._stats.inc_value("frontier/hosts_given_up")
             logger.error(
@@ -275,28 +263,21 @@ class Worker:
             self.inbox.clear()
             self.ledger.give_everything()
         self._stats.inc_value("frontier/lease_lost", lost)
-        told = self.start_span is not NOTHING and reply.start not in _START_OVER
-        if self.start_wish in ("hold", "done") or told:  # start requests may be among what is gone
-            self._start_again, self.start_wish = True, self.start_wish or "done"
+        self.start_wish.roll_back(reply.start)
         logger.error(
             "Redis lost its latest writes (a power cut, a failover): what happened since is done again; "
             "the %d requests that this worker held went back", lost,
         )  # fmt: skip
 
     def _plant(self, held: Held) -> None:
-        """A seed becomes requests; it is done when they are in the frontier."""
         if self._closing.is_set():  # what it makes would be nobody's
             self.ledger.give([held])
             return
-        start = self.outbox.tail
         try:
-            for request in seeds.requests_from_seed(held.lease.payload[len(SEED) :], self._spider):
-                self.admissions.enqueue(request, ADD)
-        except seeds.SeedError as error:
+            self._planting.plant(held)
+        except SeedError as error:
             logger.error("A seed goes to the dead letters: %s", error)
             self._fail(held, f"seed: {error}")
-            return
-        self.ledger.settle(held, Span(start, self.outbox.tail))
 
     @property
     def stuck(self) -> bool:

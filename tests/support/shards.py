@@ -13,14 +13,12 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawler.frontier.link import Send
-from crawler.frontier.message import ADD, FILTER, START, Message
+from crawler.frontier.message import ADD, FILTER, SEED, START, Message
 from crawler.frontier.outbox import Outbox, Span
 from crawler.frontier.script import source
 from crawler.frontier.shards import Shards
 from crawler.keys import Keys
 from tests.support.shard import CONSTANTS, SET_MEMORY, admission
-
-SEED = b"seed:"
 
 
 @dataclass
