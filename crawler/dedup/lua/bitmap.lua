@@ -36,7 +36,7 @@ local function open(base, _, expires)
     state.blocks[state.layers] = tonumber(blocks)
     state.names[state.layers] = layer_prefix(state, state.layers)
   end
-  state.room = state.capacity * (2 ^ state.layers - 1)
+  state.room = room_in_layers(state, LIMIT)
   return state
 end
 
@@ -74,7 +74,7 @@ local function grow(state)
   state.blocks[layer] = math.ceil(state.capacity * 2 ^ (layer - 1) / LOADS[layer])
   state.names[layer] = layer_prefix(state, layer)
   state.layers = layer
-  state.room = state.capacity * (2 ^ layer - 1)
+  state.room = room_in_layers(state, LIMIT)
 end
 
 -- Without a first write to its end a key would grow in steps that leave up to half of it unused.
@@ -119,10 +119,6 @@ end
 -- The same for a batch that the newest layer takes whole: what is the same for all is looked up once.
 local function add_all(state, items)
   local number, verdicts = #items, {}
-  if state.count + number > state.room or LIMIT > 0 and state.count + number > LIMIT then
-    for i = 1, number do verdicts[i] = add(state, items[i]) end
-    return verdicts
-  end
   local name, blocks, older, new = state.names[state.layers], state.blocks[state.layers], state.layers - 1, 0
   local first, last, call, struct_unpack, numbered, merged = FIRST, LAST, call, struct_unpack, numbered, merged
   for i = 1, number do

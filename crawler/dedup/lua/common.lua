@@ -7,7 +7,8 @@
 -- A kind is a module (a table) of
 --   open(base, conf, expires)  → state, or nil and an error text; writes nothing. expires: ms, or nil for never
 --   add(state, item)           → 1 new and recorded | 0 seen | -1 full, nothing recorded
---   add_all(state, items)      → their verdicts (optional: where a batch is cheaper)
+--   add_all(state, items)      → their verdicts; optional, for kinds that keep state.count and state.room: only asked where the
+--                                batch fits (state.count + #items <= state.room)
 --   has(state, item)           → true if seen; writes nothing
 --   forget(state, item)        → 1 forgotten | 0 was not there | -1 this kind cannot
 --   room(state)                → how many more it takes, or nil: any number
@@ -77,6 +78,12 @@ end
 
 local function text(number)
   return string.format("%.0f", number)
+end
+
+-- How many elements the layers of a memory take; of `limit` elements (0: no limit) never more than those.
+local function room_in_layers(state, limit)
+  local room = state.capacity * (2 ^ state.layers - 1)
+  return limit > 0 and math.min(room, limit) or room
 end
 
 -- What the names of a layer's keys begin with.

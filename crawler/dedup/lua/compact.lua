@@ -24,7 +24,7 @@ local function open(base, _, expires)
     state.sets[state.layers] = tonumber(sets)
     state.names[state.layers] = layer_prefix(state, state.layers)
   end
-  state.count, state.room = tonumber(m[4]), state.capacity * (2 ^ state.layers - 1)
+  state.count, state.room = tonumber(m[4]), room_in_layers(state, LIMIT)
   return state
 end
 
@@ -36,7 +36,8 @@ local function grow(state)
   local layer = state.layers + 1
   state.sets[layer] = math.ceil(state.capacity * 2 ^ (layer - 1) / LOADS[layer])
   state.names[layer] = layer_prefix(state, layer)
-  state.layers, state.room = layer, state.capacity * (2 ^ layer - 1)
+  state.layers = layer
+  state.room = room_in_layers(state, LIMIT)
 end
 
 local function has(state, item)
@@ -74,10 +75,6 @@ end
 -- The same for a batch that the newest layer takes whole: what is the same for all is looked up once.
 local function add_all(state, items)
   local number, verdicts = #items, {}
-  if state.count + number > state.room or LIMIT > 0 and state.count + number > LIMIT then
-    for i = 1, number do verdicts[i] = add(state, items[i]) end
-    return verdicts
-  end
   local name, sets, first, expires, new = state.names[state.layers], state.sets[state.layers], state.layers == 1,
     state.expires, 0
   for i = 1, number do

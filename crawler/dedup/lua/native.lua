@@ -11,6 +11,7 @@ local function open(base, _, expires)
   local state, m, problem = open_meta(base, "native", expires, "error_rate", "capacity", "count")
   if not state then return nil, problem end
   state.key, state.capacity, state.count, state.missing = state.prefix .. "filter", CAPACITY, 0, state.fresh
+  state.room = LIMIT > 0 and LIMIT or math.huge
   if state.fresh then return state end
   if m[1] ~= ERROR then return complain("BLOOM_ERROR_RATE", m[1], ERROR) end
   state.capacity, state.count = tonumber(m[2]), tonumber(m[3])
@@ -32,7 +33,7 @@ end
 
 local function add(state, item)
   if state.missing then create(state) end
-  if LIMIT > 0 and state.count >= LIMIT then return has(state, item) and 0 or -1 end
+  if state.count >= state.room then return has(state, item) and 0 or -1 end
   local new = call("BF.ADD", state.key, item)
   if new == 1 then state.count, state.changed = state.count + 1, true end
   return new
@@ -40,10 +41,6 @@ end
 
 local function add_all(state, items)
   local number, verdicts, new = #items, {}, 0
-  if LIMIT > 0 and state.count + number > LIMIT then
-    for i = 1, number do verdicts[i] = add(state, items[i]) end
-    return verdicts
-  end
   if state.missing then create(state) end
   for from = 1, number, MOST do
     local answers = call("BF.MADD", state.key, unpack(items, from, math.min(from + MOST - 1, number)))
