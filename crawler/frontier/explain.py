@@ -41,24 +41,36 @@ def explain(
     limit: int = 10_000,
 ) -> Explanation:
     """Looks at the first `limit` requests of the host's queue, at as many leases and at the newest dead letters."""
-    url = request.url
-    found = Explanation(url, canonical(url), host_of(request, canonical_host), seen)
+    found = Explanation(request.url, canonical(request.url), host_of(request, canonical_host), seen)
+
+    def same(url: str) -> bool:
+        return canonical(url) == found.canonical
 
     def wanted(payload: bytes) -> bool:
         if payload.startswith(SEED):
             return False
         try:
-            return canonical(url_of(payload)) == found.canonical
+            return same(url_of(payload))
         except PayloadError:
             return False
 
-    letters, control = DeadLetters(control), control.of(found.host)
+    shard = control.of(found.host)
+    _look_at_queue(found, shard, limit, wanted)
+    _look_at_leases(found, shard, limit, wanted)
+    _look_at_letters(found, DeadLetters(control), limit, same)
+    return found
+
+
+def _look_at_queue(found: Explanation, control: Control, limit: int, wanted: Callable[[bytes], bool]) -> None:
     queue = f"{control.base}:queue:{found.host}"
     for name in (queue, *(f"{control.base}:pinned:{worker}:{found.host}" for worker in control.jar_holders())):
         for id_, _, place in _matches(control, name, limit, wanted):
             found.queued.append({"id": int(id_), "place": place, "deliveries": _deliveries(control, id_)})
     if (total := int(control.client.zcard(queue))) > limit:
         found.notes.append(f"looked at the first {limit} of the {total} requests queued for {found.host}")
+
+
+def _look_at_leases(found: Explanation, control: Control, limit: int, wanted: Callable[[bytes], bool]) -> None:
     now = control.now()
     for id_, until, _ in _matches(control, control.key("leases"), limit, wanted):
         owner = control.client.hget(control.key("owners"), id_) or b""
@@ -70,14 +82,15 @@ def explain(
                 "deliveries": _deliveries(control, id_),
             }
         )
+
+
+def _look_at_letters(found: Explanation, letters: DeadLetters, limit: int, same: Callable[[str], bool]) -> None:
     for number, letter in enumerate(letters()):
         if number >= limit:
             found.notes.append(f"looked at the newest {limit} dead letters")
-            break
-        if letter.seed != url and (not letter.url or canonical(letter.url) != found.canonical):
-            continue
-        found.dead.append({"time": letter.time, "reason": letter.reason, "deliveries": letter.deliveries})
-    return found
+            return
+        if letter.seed == found.url or (letter.url and same(letter.url)):
+            found.dead.append({"time": letter.time, "reason": letter.reason, "deliveries": letter.deliveries})
 
 
 def _matches(
