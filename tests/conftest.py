@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import pytest
 import redis as redis_py
 
-from tests.support import project
-from tests.support.server import RedisServer
+pytest.register_assert_rewrite("tests.support")  # their asserts tell what they compared, too
+
+from tests.support import project  # noqa: E402 (what is imported before it is asked for is not rewritten)
+from tests.support.server import RedisServer  # noqa: E402
 
 pytest_plugins = ["tests.site.fixtures"] if importlib.util.find_spec("tests.site.fixtures") else []
 

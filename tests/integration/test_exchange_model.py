@@ -8,7 +8,6 @@ Time does not pass by itself: leases are long, and a step of the test ends them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -17,145 +16,29 @@ import pytest
 import redis as redis_py
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from crawler.frontier.message import ADD, FILTER, LOCAL, START
+from tests.support.exchange_model import (
+    FULL_AT,
+    HOPELESS,
+    MAX_DELIVERIES,
+    PACED_CONCURRENCY,
+    SEED_KEY,
+    Entry,
+    Model,
+    check,
+    everything,
+)
 from tests.support.shard import CONSTANTS, Shard
 
-FULL_AT = 5  # of 20 names: the memory gets full soon
-MAX_DELIVERIES = 3
-PACED_DELAY, PACED_CONCURRENCY = 20, 2  # host "p": ms, and requests at once
+PACED_DELAY = 20  # ms between two requests of host "p"
 NAMES = [f"{host}{n}" for host in ("a", "b", "p", "j", "g") for n in range(5)]
 JARS = {f"j{n}": {"jar": f"jar {n % 2}"} for n in range(5)}  # host "j": requests of two cookie jars
-HOPELESS, GIVE_UP = 5, 500  # host "g" dies: failures in a row, and ms, until it is given up
+GIVE_UP = 500  # ms for which host "g" fails until it is given up
 FLAGS = [FILTER | ADD, FILTER | ADD, 0, ADD, START | ADD, LOCAL | FILTER | ADD, LOCAL]
-SEED_KEY = "spider:start_urls"
 workers = st.integers(0, 1)
 choices = st.lists(st.integers(0, 30), max_size=4)
-
-
-@dataclass
-class Entry:
-    """A request that lives: queued, or leased by `owner`."""
-
-    payload: bytes
-    host: str
-    order: tuple[int, int]
-    owner: str | None = None
-    ended: bool = False  # its lease's time is over
-    deliveries: int = 0
-    seed: bool = False
-
-
-@dataclass
-class Model:
-    """What the frontier should hold."""
-
-    live: dict[int, Entry] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
-    starts: set[str] = field(default_factory=set)
-    locals: dict[str, str] = field(default_factory=dict)
-    jars: dict[str, str] = field(default_factory=dict)  # jar → worker that leased one of its requests last
-    dead: int = 0
-    acked: list[int] = field(default_factory=list)
-    admitted: int = 0
-    ids: int = 0
-    seeds: list[bytes] = field(default_factory=list)
-    full: bool = False
-    failures: int = 0  # of host "g", in a row
-    given_up: bool = False
-    resting: bool = False  # one request was let through to see whether it answers
-    doomed: set[int] = field(default_factory=set)  # of its queue, set aside and not buried yet
-
-    def queued(self, host: str) -> list[int]:
-        """Ids of a host's queue in their order."""
-        waiting = (i for i, e in self.live.items() if e.host == host and e.owner is None and i not in self.doomed)
-        return sorted(waiting, key=self.order)
-
-    def fails(self) -> bool:
-        """Host "g" does not answer; True when that is the last straw."""
-        self.failures += 1
-        if self.failures < HOPELESS:
-            return False
-        self.doomed = self.doomed or set(self.queued("g"))
-        last_straw, self.given_up = not self.given_up, True
-        return last_straw
-
-    def answers(self) -> None:
-        """Host "g" is well."""
-        self.failures, self.given_up, self.resting = 0, False, False
-
-    def bury(self) -> None:
-        """What was set aside is dead; what came back meanwhile is set aside, unless the host has answered."""
-        if self.doomed:
-            self.dead += len(self.doomed)
-            self.live = {i: entry for i, entry in self.live.items() if i not in self.doomed}
-            self.doomed = set()
-            self.doomed = set(self.queued("g")) if self.given_up else set()
-
-    def order(self, id_: int) -> tuple[int, int]:
-        """Priority, then age."""
-        return self.live[id_].order
-
-    def verdict(self, name: str, flags: int, alive: set[str], worker: str) -> int:
-        """1 new, 0 seen, 2 full, 3 seen as long as a worker lives that alone can run it."""
-        if flags & START and name in self.starts:
-            return 0
-        if flags & ADD:
-            if name not in self.seen:
-                if len(self.seen) >= FULL_AT:
-                    return 2
-                self.seen.add(name)
-            elif flags & FILTER:
-                holder = self.locals.get(name)
-                if holder is None or holder == worker:
-                    return 0
-                if holder in alive:
-                    return 3
-                del self.locals[name]
-        if flags & START:
-            self.starts.add(name)
-        return 1
-
-    def admit(self, outbox: list[tuple[str, int, int]], worker: str, alive: set[str]) -> list[int]:
-        """Takes an outbox in; its verdicts."""
-        verdicts: list[int] = []
-        tries = self.given_up and not self.resting and not self.queued("g")
-        for position, (name, flags, priority) in enumerate(outbox, start=1):
-            verdicts.append(2 if 2 in verdicts else self.verdict(name, flags, alive, worker))
-            if verdicts[-1] != 1:
-                continue
-            if flags & LOCAL:
-                self.locals[name] = worker
-                continue
-            self.admitted += 1
-            if self.given_up and name[0] == "g" and not tries:
-                self.dead += 1
-                continue
-            id_ = self.ids + position
-            self.live[id_] = Entry(name.encode(), name[0], (-priority, id_))
-            if self.given_up and name[0] == "g":
-                tries, self.resting = False, True
-        self.ids += len(outbox)
-        self.full = self.full or 2 in verdicts
-        return verdicts
-
-    def reclaim(self) -> None:
-        """Leases that ended go back; what was given out too often is dead."""
-        for id_, entry in list(self.live.items()):
-            if entry.owner is None or not entry.ended:
-                continue
-            entry.owner, entry.ended, entry.deliveries = None, False, entry.deliveries + 1
-            if entry.deliveries >= MAX_DELIVERIES:
-                del self.live[id_]
-                self.dead += 1
-        self.bury()
 
 
 class Frontier(RuleBasedStateMachine):
@@ -307,10 +190,10 @@ class Frontier(RuleBasedStateMachine):
         """A reply was lost: the worker sends its last message again. Nothing changes."""
         worker = self.workers[number]
         fields = self.last[worker]
-        before = self.everything()
+        before = everything(self.client)
         replies = [self.shard.say(worker, repeat=True, **fields) for _ in range(2)]
         assert replies[0] == replies[1]
-        assert self.everything() == before
+        assert everything(self.client) == before
 
     @rule(picks=choices)
     def leases_end(self, picks: list[int]) -> None:
@@ -364,58 +247,9 @@ class Frontier(RuleBasedStateMachine):
             self.client.hset(hosts, "g", msgpack.packb(record, use_bin_type=False))
 
     # What must hold.
-    def everything(self) -> dict[bytes, Any]:
-        """All that Redis holds, key by key."""
-        client: Any = self.client
-        read = {
-            b"hash": client.hgetall, b"set": client.smembers, b"stream": client.xrange, b"string": client.get,
-            b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
-            b"list": lambda key: client.lrange(key, 0, -1),
-        }  # fmt: skip
-        return {key: read[client.type(key)](key) for key in client.keys("*")}
-
     @invariant()
     def redis_holds_what_the_model_holds(self) -> None:
-        model, client, base = self.model, self.client, self.base
-        requests: Any = client.hgetall(f"{base}:requests")
-        assert {int(i): p for i, p in requests.items()} == {i: e.payload for i, e in model.live.items()}
-        leases: Any = client.zrange(f"{base}:leases", 0, -1)
-        owners: Any = client.hgetall(f"{base}:owners")
-        leased = {i: e.owner for i, e in model.live.items() if e.owner is not None}
-        assert sorted(map(int, leases)) == sorted(leased)
-        assert {int(i): o.split(b"\n")[0].decode() for i, o in owners.items()} == leased
-        inflight: Any = client.hgetall(f"{base}:inflight")
-        paced = sum(e.host == "p" and e.owner is not None for e in model.live.values())
-        assert {h: int(n) for h, n in inflight.items()} == ({b"p": paced} if paced else {})
-        assert paced <= PACED_CONCURRENCY
-        ready: Any = client.zrange(f"{base}:ready", 0, -1)
-        doomed: Any = client.zrange(f"{base}:gone:queue:g", 0, -1)
-        assert {int(i) for i in doomed} == model.doomed
-        for host in ("a", "b", "p", "g", ""):
-            queue: Any = client.zrange(f"{base}:queue:{host}", 0, -1)
-            assert [int(i) for i in queue] == model.queued(host)
-            may_wait = host == "p" and paced >= PACED_CONCURRENCY
-            assert not queue or host.encode() in ready or may_wait, f"host {host} would never be asked again"
-        self.pinned_requests_wait_in_one_place(ready)
-        deliveries: Any = client.hgetall(f"{base}:deliveries")
-        assert {int(i): int(n) for i, n in deliveries.items()} == {
-            i: e.deliveries for i, e in model.live.items() if e.deliveries
-        }
-        assert client.xlen(f"{base}:dead") == model.dead
-        held_locals: Any = client.hgetall(f"{base}:locals")
-        assert {n.decode(): w.decode() for n, w in held_locals.items()} == model.locals
-        assert client.llen(SEED_KEY) == len(model.seeds)
-
-    def pinned_requests_wait_in_one_place(self, ready: list[bytes]) -> None:
-        client: Any = self.client
-        base, found = self.base, {b"queue": client.zrange(f"{self.base}:queue:j", 0, -1)}
-        assert not found[b"queue"] or b"j" in ready
-        for holder in client.smembers(f"{base}:holders"):
-            found[holder] = client.zrange(f"{base}:pinned:{holder.decode()}:j", 0, -1)
-            assert bool(found[holder]) == (b"j" in client.zrange(f"{base}:mine:{holder.decode()}", 0, -1))
-        assert sorted(int(i) for ids in found.values() for i in ids) == sorted(self.model.queued("j"))
-        pins = client.hgetall(f"{base}:pins")
-        assert {int(i) for i in pins} == {i for i, e in self.model.live.items() if e.host == "j"}
+        check(self.model, self.client, self.base)
 
     @invariant()
     def nothing_is_lost_or_done_twice(self) -> None:
