@@ -68,8 +68,8 @@ soak: MINUTES = 20
 soak: venv ## workers at full speed for MINUTES=20 on an endless local site: is memory flat, is nothing left over?
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
-bench-dedup: venv ## measure and draw docs/dedup.md anew (20 minutes; what needs a quiet machine: ARGS='-k "rate or server_time or inside or longest"')
-	@BENCH_WRITE=1 $(PYTEST) -m "" -s tests/benchmarks/bench_dedup.py tests/integration/test_dedup_processes.py $(ARGS)
+bench-dedup: venv ## measure and draw docs/dedup.md anew (20 minutes; what needs a quiet machine: ARGS="-k dedup_time")
+	@BENCH_WRITE=1 $(PYTEST) -m "" -s tests/benchmarks/bench_dedup.py tests/benchmarks/bench_dedup_time.py tests/integration/test_dedup_processes.py $(ARGS)
 	@$(BIN)/python -m tests.benchmarks.dedup_figures
 
 up: .env ## Redis and $WORKERS workers of $SPIDER in Docker (ARGS="--scale worker=4 --detach")

@@ -6,6 +6,8 @@ measured beside what the project uses.
 
 from __future__ import annotations
 
+from mmh3 import mmh3_x64_128_digest
+
 _EACH = """
 local seen = {}
 for i, item in ipairs(cmsgpack.unpack(ARGV[1])) do
@@ -14,6 +16,11 @@ for i, item in ipairs(cmsgpack.unpack(ARGV[1])) do
 end
 return #seen
 """
+
+
+def two_words(fingerprint: bytes) -> bytes:
+    """The item of a fingerprint."""
+    return mmh3_x64_128_digest(fingerprint, 0)[:8]
 
 
 def setbits(lanes: int, bits: int) -> str:
@@ -52,13 +59,3 @@ def split_block(blocks: int) -> str:
         "if w[j] % (m + m) < m then w[j] = w[j] + m new = true end end\n"
         "if new then redis.call('SETRANGE', KEYS[1], at, struct.pack('>I4I4I4I4I4I4I4I4', unpack(w, 1, 8))) end"
     )
-
-
-def sadd() -> str:
-    """A set of fingerprints."""
-    return _EACH % "seen[#seen + 1] = redis.call('SADD', KEYS[1], item)"
-
-
-def server_filter() -> str:
-    """The server's own filter, element by element."""
-    return _EACH % "seen[#seen + 1] = redis.call('BF.ADD', KEYS[1], item)"

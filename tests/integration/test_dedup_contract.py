@@ -15,6 +15,7 @@ from crawler.dedup.memory import SeenMemory, clear
 from crawler.dedup.sizing import CompactSizing, Sizing
 from crawler.errors import StoredDataError
 from tests.support import seen
+from tests.support.seen import fingerprints
 from tests.support.server import RedisServer, wait_for
 
 BASE = "{crawler:contract:0}"
@@ -45,10 +46,6 @@ def admission(kind: str, capacity: int = 1000, error: float = 1e-6) -> LuaAdmiss
 
 def memory(place: tuple[str, redis_py.Redis], capacity: int = 1000, error: float = 1e-6) -> SeenMemory:
     return SeenMemory(place[1], BASE, admission(place[0], capacity, error))
-
-
-def fingerprints(start: int, stop: int) -> list[bytes]:
-    return [number.to_bytes(20) for number in range(start, stop)]
 
 
 def test_new_once_then_seen_and_looking_records_nothing(place: tuple[str, redis_py.Redis]) -> None:

@@ -13,7 +13,6 @@ import pytest
 from crawler.dedup.stored import read_stored
 from tests.benchmarks.results import record
 from tests.support import seen
-from tests.support.server import RedisServer
 
 PROCESSES, ELEMENTS = 8, 100_000
 WORK = """
@@ -46,8 +45,8 @@ def test_each_element_is_new_exactly_once(kind: str, server: str, tmp_path: Path
             for seed, path in enumerate(paths)
         ]
         assert [worker.wait() for worker in workers] == [0] * PROCESSES
-        answers = name_of(running)
         with running.client() as client:
+            answers = seen.name_of(client)
             grown = layers(client)
     told = Counter(
         data[at : at + 20] for data in (path.read_bytes() for path in paths) for at in range(0, len(data), 20)
@@ -58,13 +57,6 @@ def test_each_element_is_new_exactly_once(kind: str, server: str, tmp_path: Path
                                           "told": len(told), "most": max(told.values())})  # fmt: skip
     assert (len(told), max(told.values())) == (ELEMENTS, 1)
     assert grown > 1 or "exact" in kind, "it was to grow meanwhile"
-
-
-def name_of(running: RedisServer) -> str:
-    """Which server it is."""
-    with running.client() as client:
-        info = client.info("server")
-    return f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
 
 
 def layers(client: Any) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from crawler.dedup import kinds
 from crawler.dedup.admission import LuaAdmission
@@ -68,6 +69,23 @@ def redis7() -> str:
     if binary is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("needs Redis 7: apt-get install redis-server")
     return binary
+
+
+def name_of(client: redis.Redis) -> str:
+    """Which server it is."""
+    info = client.info("server")
+    return f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
+
+
+def fingerprints(start: int, stop: int) -> list[bytes]:
+    """The elements of these numbers, as long as a request's fingerprint."""
+    return [number.to_bytes(20) for number in range(start, stop)]
+
+
+def batches(start: int, stop: int, size: int) -> Iterator[list[bytes]]:
+    """The same in lists of `size`."""
+    for first in range(start, stop, size):
+        yield fingerprints(first, min(first + size, stop))
 
 
 def module_file() -> Path:

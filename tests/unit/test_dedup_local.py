@@ -14,10 +14,7 @@ from crawler.dedup import MemoryBloomDupeFilter
 from crawler.dedup.local import MemoryBloom
 from crawler.dedup.sizing import Sizing
 from crawler.errors import ConfigError, StoredDataError
-
-
-def fingerprints(start: int, stop: int) -> list[bytes]:
-    return [number.to_bytes(20) for number in range(start, stop)]
+from tests.support.seen import fingerprints
 
 
 def test_growth_forgets_nothing_and_keeps_the_error() -> None:
