@@ -10,7 +10,8 @@ from pathlib import Path
 from crawler.demo.verdict import titles_in_feeds
 from tests.site import Site, SiteProcess
 from tests.support.project import project_env, start_scrapy
-from tests.support.server import wait_for
+from tests.support.prometheus import Reply, get, targets
+from tests.support.server import free_port, wait_for
 
 CONCURRENCY = 8
 TEST_SPIDERS = "crawler.spiders,tests.e2e.spiders"
@@ -92,3 +93,26 @@ class Crew:
         again = {page: [(round(hit.time, 2), hit.agent) for hit in hits] for page, hits in report.twice.items()}
         assert len(again) <= twice, f"fetched twice: {again}"
         assert report.count("private") == 0
+
+
+class Watched(Crew):
+    """A crew whose workers enter themselves into a discovery file and linger until they were scraped."""
+
+    def __init__(self, site: Site, redis_url: str, folder: Path, **settings: str) -> None:
+        self.sd_file = folder / "targets.json"
+        usual = {"METRICS_SD_FILE": str(self.sd_file), "METRICS_LINGER": "60", "METRICS_PORT": str(free_port())}
+        super().__init__(site, redis_url, folder, **{**usual, **settings})
+
+    def address(self, name: str) -> str:
+        """Where a worker's endpoint is, once it is there."""
+        wait_for(lambda: name in targets(self.sd_file) or self.workers[name].poll() is not None, f"{name} listens", 30)
+        assert name in targets(self.sd_file), self.log(name)
+        return targets(self.sd_file)[name]
+
+    def ask(self, name: str, path: str) -> Reply:
+        """One of a worker's paths."""
+        return get(f"http://{self.address(name)}{path}")
+
+    def lingers(self, name: str) -> None:
+        """Waits until a worker's crawl is over and it waits for the last scrape."""
+        wait_for(lambda: "for the last scrape" in self.log(name), f"{name} lingers", 60)
