@@ -30,7 +30,7 @@ from tests.unit.test_settings import WIRING
 
 # Scrapy's, with Scrapy's effect and Scrapy's tests (and DOWNLOAD_MAXSIZE in test_hostile_site.py).
 SCRAPYS = {"CONCURRENT_ITEMS", "DOWNLOAD_MAXSIZE", "LOG_ENABLED", "LOG_INSTALL_ROOT_HANDLER"}
-LISTS = ("test_settings.py", "test_settings_effect.py", "test_project_docs.py", "test_project_deploy.py")
+LISTS = ("test_env.py", "test_settings.py", "test_settings_effect.py", "test_project_docs.py", "test_project_deploy.py")
 
 
 def shown_elsewhere() -> set[str]:
