@@ -1,4 +1,4 @@
-"""The catalogue of every Redis key of the project: names are made here and nowhere else.
+"""The catalogue of every Redis key of the project. TAG and BASE are made here; what follows them, where it is used.
 
 All keys of one shard begin with the hash tag ``{PREFIX:SCOPE:SHARD}``, so that one Lua call may touch them together on
 Redis Cluster. SCOPE is the spider's name, or the name in ``DEDUP_SCOPE`` when several spiders share one memory of what
@@ -43,6 +43,7 @@ BASE:seeds           list    on Redis Cluster: seeds that were moved here from t
 BASE:batches         zset    on Redis Cluster: batches of seeds that were moved lately → when (ms)
 SEEDKEY:moving       hash    on Redis Cluster: a batch of seeds between the two, in the slot of the seed key
 SPIDER:start_urls    any     seeds, as scrapy-redis names the key (``REDIS_START_URLS_KEY``)
+SPIDER:items         list    items as JSON, only with ``REDIS_PIPELINE_ENABLED`` (``REDIS_ITEMS_KEY``)
 ==================== ======= =================================================================
 """
 

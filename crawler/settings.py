@@ -1,6 +1,6 @@
 """YOURS: the whole wiring on one page. Deployment values come from the environment or ``.env``, by their names here.
 
-``docs/settings.md`` explains each line. Anything can be set for one run too: ``scrapy crawl NAME -s DOWNLOAD_DELAY=2``.
+``docs/settings.md`` explains each line. Most can be set for one run too: ``scrapy crawl NAME -s DOWNLOAD_DELAY=2``.
 """
 
 import os
@@ -134,7 +134,7 @@ REDIS_PIPELINE_ENABLED = _env.flag("REDIS_PIPELINE_ENABLED", False)
 POSTGRES_URL = _env.text("POSTGRES_URL")  # postgresql://user:password@host/database
 POSTGRES_TABLE = _env.text("POSTGRES_TABLE", "items")
 
-# --- Metrics: /metrics, /healthz and /readyz of each worker; a port that is taken moves on to the next
+# --- Metrics: /metrics, /healthz, /readyz and /livez of each worker; a port that is taken moves on to the next
 EXTENSIONS = {"crawler.metrics.MetricsExtension": 500}
 METRICS_ENABLED = _env.flag("METRICS_ENABLED", True)
 METRICS_HOST = _env.text("METRICS_HOST", "127.0.0.1")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tomllib
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,11 @@ class _Table:
         if not isinstance(value, str):
             raise self.error(key, repr(value), "must be a regular expression as text")
         try:
-            return re.compile(value)
+            with warnings.catch_warnings(action="error", category=FutureWarning):
+                return re.compile(value)
+        except FutureWarning as warning:
+            remedy = f"a later Python may read it otherwise ({warning}): put a backslash before that character"
+            raise self.error(key, value, remedy) from None
         except (re.error, RecursionError, OverflowError) as error:
             raise self.error(key, value, f"is no regular expression: {error}") from None
 

@@ -10,3 +10,8 @@ FINGERPRINT_VERSION = "1"
 """Version of all fingerprints made by this code; a whole number from 1 to 255, as text."""
 
 VERSION_BYTE = bytes([int(FINGERPRINT_VERSION)])
+
+
+def version_of(fingerprinter: object) -> str:
+    """By which code, rules and settings it makes keys; one that does not say (Scrapy's) counts as of this version."""
+    return str(getattr(fingerprinter, "version", FINGERPRINT_VERSION))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.commands import ScrapyCommand
 
 from crawler.commands import figures
+from crawler.commands.exports import export, import_
 from crawler.commands.plan import plan
 from crawler.commands.seen import Seen
 from crawler.commands.spider import find_spider, one_line, one_line_flags
@@ -81,7 +79,10 @@ class Command(ScrapyCommand):
 
 
 def _on_shards(action: Action, shards: Sequence[Seen], opts: argparse.Namespace, rest: list[str]) -> int:
-    """The action where it has something to do: URLs go to their hosts' shard, each shard has a file of its own."""
+    """The action where it has something to do: URLs go to their hosts' shard."""
+    if action.files is not None:
+        action.files(shards, rest[0])
+        return 0
     if len(shards) == 1:
         return action.function(shards[0], opts, rest) or 0
     codes = []
@@ -89,8 +90,6 @@ def _on_shards(action: Action, shards: Sequence[Seen], opts: argparse.Namespace,
         mine = rest
         if action.function in (check, forget):
             mine = [url for url in rest if seen.shard_of(url, len(shards)) == number]
-        elif rest:
-            mine = [f"{rest[0]}.{number}"]
         if mine or not rest:
             codes.append(action.function(seen, opts, mine) or 0)
     return max(codes, default=0)
@@ -182,77 +181,31 @@ def clear(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
     print(f"{seen.name}: forgot everything under {seen.base}")
 
 
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM (``docker stop``) cleans up what Ctrl-C would."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def export(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
-    """The memory goes into a file."""
-    from crawler.dedup import transfer
-
-    path = Path(rest[0])
-    if not path.name:
-        raise ConfigError("FILE", rest[0], "must be the name of a file")
-    part = path.with_name(path.name + ".part")
-    try:
-        with _terminated_as_interrupted(), part.open("wb") as file:
-            values = transfer.export(seen.client, seen.base, file)
-        part.replace(path)
-    except OSError as error:
-        raise ConfigError("FILE", path, f"cannot be written ({error.strerror})") from None
-    finally:
-        part.unlink(missing_ok=True)
-    print(f"{seen.name}: {values:,} values in {path} ({figures.size(path.stat().st_size)})")
-
-
-def import_(seen: Seen, opts: argparse.Namespace, rest: list[str]) -> None:
-    """The memory comes from a file."""
-    from crawler.dedup import transfer
-    from crawler.dedup.memory import clear as clear_memory
-
-    try:
-        with _terminated_as_interrupted(), Path(rest[0]).open("rb") as file:
-            values = transfer.load(seen.client, seen.base, file, rest[0])
-    except OSError as error:
-        raise ConfigError("FILE", rest[0], f"cannot be read ({error.strerror})") from None
-    try:
-        seen.memory().prepare()  # it is what the settings ask for, or the mismatch shows now
-    except (StoredDataError, ConfigError) as error:
-        clear_memory(seen.client, seen.base)
-        raise StoredDataError(f"{error}; nothing was imported") from None
-    print(f"{seen.name}: {values:,} values from {rest[0]}")
-
-
 class Action(NamedTuple):
-    """`most` arguments at most after the spider, `least` at least."""
+    """`function` is for each shard, `files` for all of them; from `least` to `most` arguments follow the spider."""
 
     usage: str
     help: str
     function: Callable[[Seen, argparse.Namespace, list[str]], int | None]
     least: int = 0
     most: int | None = 0
+    files: Callable[[Sequence[Seen], str], None] | None = None
+
+
+def _nothing(*_: object) -> None:
+    """For an action that does not work on one shard."""
 
 
 ACTIONS: dict[str, Action] = {
-    "plan": Action("plan", "sizes and errors for --capacity and --error-rate", lambda *_: None),
+    "plan": Action("plan", "sizes and errors for --capacity and --error-rate", _nothing),
     "status": Action("status SPIDER", "layers, fill and how often it errs now", status),
     "check": Action("check SPIDER URL...", "whether URLs were seen", check, 1, None),
     "forget": Action("forget SPIDER URL...", "let URLs be crawled again", forget, 1, None),
     "rotate": Action("rotate SPIDER", "begin a window's next generation now", rotate),
     "fold": Action("fold SPIDER", "move the recent set into history", fold),
     "clear": Action("clear SPIDER --yes", "forget everything", clear),
-    "export": Action("export SPIDER FILE", "write the memory to a file", export, 1, 1),
-    "import": Action("import SPIDER FILE", "read a memory from a file", import_, 1, 1),
+    "export": Action("export SPIDER FILE", "write the memory to a file", _nothing, 1, 1, export),
+    "import": Action("import SPIDER FILE", "read a memory from a file", _nothing, 1, 1, import_),
 }
 
 

@@ -26,6 +26,7 @@ _DERIVED = {  # other settings were made from these when the settings page was r
     "FRONTIER": "SCHEDULER and DUPEFILTER_CLASS",
     "CONTACT": "USER_AGENT",
     "BOT_NAME": "USER_AGENT and ROBOTSTXT_USER_AGENT",
+    "FEED_BATCH_ITEMS": "FEEDS",
 }
 
 

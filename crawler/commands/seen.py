@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from crawler.canonical.version import version_of
 from crawler.commands.spider import make_fingerprinter
 from crawler.errors import ConfigError
 
@@ -30,12 +31,14 @@ def _own_key(settings: Settings, spider: str) -> str:
 class Seen:
     """What an action works on: a spider's memory, and the fingerprints its pages have."""
 
-    def __init__(self, settings: Settings, spider_class: type[Spider], client: redis.Redis, base: str) -> None:
+    def __init__(
+        self, settings: Settings, spider_class: type[Spider], client: redis.Redis, base: str, frontier: str = ""
+    ) -> None:
         from scrapy.utils.misc import load_object
 
         self.settings, self.spider_class, self.client = settings.copy(), spider_class, client
         spider_class.update_settings(self.settings)
-        self.name, self.base = spider_class.name, base
+        self.name, self.base, self._frontier = spider_class.name, base, frontier
         self.path = str(self.settings["DUPEFILTER_CLASS"])
         self.dupefilter = load_object(self.settings["DUPEFILTER_CLASS"])
 
@@ -52,7 +55,7 @@ class Seen:
             return [cls(settings, spider_class, node_of(client, key), key)]
         keys = Keys.from_settings(own, spider_class.name)
         shards = keys.spread(stored_shards(client, keys, own))
-        found = [cls(settings, spider_class, node_of(client, one.tag), one.dedup) for one in shards]
+        found = [cls(settings, spider_class, node_of(client, one.tag), one.dedup, one.frontier) for one in shards]
         for number, seen in enumerate(found):
             seen.name += f" (shard {number})" if len(found) > 1 else ""
         return found
@@ -78,6 +81,16 @@ class Seen:
             raise ConfigError("DUPEFILTER_CLASS", self.path, "keeps no memory on the server that this command knows")
         memory: SeenMemory = self.dupefilter.memory_at(self.settings, self.client, self.base)
         return memory
+
+    def version(self) -> str:
+        """Of the fingerprints that this spider's crawl would make."""
+        return version_of(make_fingerprinter(self.settings, self.spider_class))
+
+    def stored_version(self) -> str:
+        """Of those that were recorded: as the frontier beside the memory says, or if there is none, as now."""
+        facts: Any = self._frontier and self.client.hget(f"{self._frontier}:meta", "versions")
+        words = dict(word.split("=", 1) for word in facts.decode().split()) if facts else {}
+        return words.get("fingerprint") or self.version()
 
     def fingerprints(self, urls: Sequence[str]) -> list[bytes]:
         """Of GET requests for the URLs, as this spider's crawl would make them."""

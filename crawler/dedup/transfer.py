@@ -1,9 +1,10 @@
 """A memory as a file: written from one server, read into another, whatever their versions.
 
-A stream of msgpack values: ``["crawler-dedup", 1]``; then for each memory ``["memory", base suffix, metadata, expiry]``
-followed by ``["string", key suffix, bytes]``, ``["members", key suffix, [bytes…]]`` or ``["bloom", key suffix,
-iterator, bytes]`` for its data; at the end ``["end", number of values]``. Suffixes follow the base, so a file can be
-read under any base. Expiry is in ms since 1970, or 0.
+A stream of msgpack values. Its head is ``["crawler-dedup", 2, {"fingerprint": version, "shard": from 0, "shards": how
+many}]``. Then for each memory ``["memory", base suffix, metadata, expiry]``, followed by ``["string", key suffix,
+bytes]``, ``["members", key suffix, [bytes…]]`` or ``["bloom", key suffix, iterator, bytes]`` for its data; at the end
+``["end", number of values]``. Suffixes follow the base, so a file can be read under any base. Expiry is in ms since
+1970, or 0. The head of version 1 had no third part; such a file is read without a look at what it would say.
 """
 
 from __future__ import annotations
@@ -12,27 +13,45 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgpack
 import redis
 
-from crawler.dedup.memory import drop_data
+from crawler.dedup.memory import clear, drop_data
 from crawler.dedup.stored import Stored, read_stored
 from crawler.errors import ConfigError, StoredDataError
 
-VERSION = 1
+VERSION = 2
 _NAME = "crawler-dedup"
 _BATCH = 100
 
 
-def export(client: redis.Redis, base: str, file: IO[bytes]) -> int:
+class Origin(NamedTuple):
+    """Which pages a memory can tell apart: those of a shard's hosts, by fingerprints of one version."""
+
+    fingerprint: str
+    shard: int = 0
+    shards: int = 1
+
+
+class Part(NamedTuple):
+    """A file and the memory it is to become, under `base`; `name` is for error messages."""
+
+    client: redis.Redis
+    base: str
+    file: IO[bytes]
+    name: str
+    origin: Origin
+
+
+def export(client: redis.Redis, base: str, file: IO[bytes], origin: Origin) -> int:
     """Write the memory under `base`; returns the number of its data keys. Stop the crawl first: it is no snapshot."""
     memories = read_stored(client, base)
     if not memories:
         raise StoredDataError(f"{base}: nothing was seen yet, so there is nothing to export")
     pack = msgpack.Packer(use_bin_type=True).pack
-    file.write(pack([_NAME, VERSION]))
+    file.write(pack([_NAME, VERSION, origin._asdict()]))
     keys = values = 0
     for stored in memories:
         expiry = max(0, int(client.pexpiretime(stored.meta_key)))
@@ -45,30 +64,49 @@ def export(client: redis.Redis, base: str, file: IO[bytes]) -> int:
     return keys
 
 
-def load(client: redis.Redis, base: str, file: IO[bytes], name: str) -> int:
-    """Read a file into `base`, where no memory may be; returns the number of values. `name` is for error messages.
+def load(parts: Sequence[Part]) -> list[int]:
+    """Read files into memories, where there may be none; returns the number of values of each. All of them or none.
 
-    The whole file is checked before anything is written; metadata is written last and in one step, if no crawl has
+    Every file is checked whole before anything is written; metadata is written last and in one step, if no crawl has
     begun a memory meanwhile. What fails in between is taken back.
     """
-    if read_stored(client, base):
-        raise StoredDataError(f"{base}: pages were seen there already; drop them first (scrapy dedup clear)")
-    if not file.seekable():
-        raise ConfigError("FILE", name, "is read twice, so it cannot be a pipe")
-    for _ in _checked(file, name):
-        pass
-    file.seek(0)
-    memories: list[tuple[Stored, int]] = []
-    own_id = _new_id(client)
+    for part in parts:
+        _check(part)
+    written: list[int] = []
     try:
-        written = _write_all(client, base, own_id, _checked(file, name), memories)
-        if not _begin(client, memories):
-            raise StoredDataError(f"{base}: a crawl began there meanwhile; stop it, drop what it saw "
+        for part in parts:
+            values = _load(part)
+            written.append(values)
+    except BaseException:
+        with suppress(redis.RedisError, OSError):
+            for part in parts[: len(written)]:
+                clear(part.client, part.base)
+        raise
+    return written
+
+
+def _check(part: Part) -> None:
+    if read_stored(part.client, part.base):
+        raise StoredDataError(f"{part.base}: pages were seen there already; drop them first (scrapy dedup clear)")
+    if not part.file.seekable():
+        raise ConfigError("FILE", part.name, "is read twice, so it cannot be a pipe")
+    for _ in _checked(part):
+        pass
+
+
+def _load(part: Part) -> int:
+    part.file.seek(0)
+    memories: list[tuple[Stored, int]] = []
+    own_id = _new_id(part.client)
+    try:
+        written = _write_all(part.client, part.base, own_id, _checked(part), memories)
+        if not _begin(part.client, memories):
+            raise StoredDataError(f"{part.base}: a crawl began there meanwhile; stop it, drop what it saw "
                                   "(scrapy dedup clear) and import again")  # fmt: skip
     except BaseException:
         with suppress(redis.RedisError, OSError):
             for stored, _ in memories:
-                drop_data(client, stored)
+                drop_data(part.client, stored)
         raise
     return written
 
@@ -116,14 +154,10 @@ def _begin(client: redis.Redis, memories: Sequence[tuple[Stored, int]]) -> bool:
     return client.eval(_BEGIN, len(keys), *keys, *facts) == 1  # type: ignore[no-any-return]
 
 
-def _checked(file: IO[bytes], name: str) -> Iterator[Any]:
-    unpacker = msgpack.Unpacker(file, raw=False)
+def _checked(part: Part) -> Iterator[Any]:
+    unpacker = msgpack.Unpacker(part.file, raw=False)
     try:
-        head = next(unpacker, None)
-        if not isinstance(head, list) or head[:1] != [_NAME]:
-            raise ConfigError("FILE", name, "is not an export of scrapy dedup")
-        if head[1] != VERSION:
-            raise ConfigError("FILE", name, f"has version {head[1]}, this project reads {VERSION}")
+        _check_head(next(unpacker, None), part)
         count, prefix = 0, ""
         for value in unpacker:
             if value[0] == "end":
@@ -138,7 +172,27 @@ def _checked(file: IO[bytes], name: str) -> Iterator[Any]:
             yield value
     except (msgpack.UnpackException, ValueError, TypeError, IndexError, KeyError):
         pass
-    raise ConfigError("FILE", name, "is damaged or was cut short; nothing was imported")
+    raise ConfigError("FILE", part.name, "is damaged or was cut short; nothing was imported")
+
+
+def _check_head(head: Any, part: Part) -> None:
+    """Raises ConfigError if this project cannot read the file, ValueError, TypeError, KeyError if nobody can."""
+    if not isinstance(head, list) or head[:1] != [_NAME]:
+        raise ConfigError("FILE", part.name, "is not an export of scrapy dedup")
+    _, version, *facts = head
+    if version == 1:
+        return
+    if version != VERSION:
+        raise ConfigError("FILE", part.name, f"has version {version}, this project reads {VERSION} and 1")
+    theirs, own = Origin(**facts[0]), part.origin
+    if theirs.fingerprint != own.fingerprint:
+        remedy = "use the code, the rules and the settings that wrote it"
+        raise ConfigError("FILE", part.name, f"holds fingerprints of version {theirs.fingerprint}, this project makes "
+                                             f"{own.fingerprint}: {remedy}; nothing was imported")  # fmt: skip
+    if theirs != own:
+        raise ConfigError("FILE", part.name, f"is of shard {theirs.shard} of {theirs.shards}, and read for shard "
+                                             f"{own.shard} of {own.shards}: set FRONTIER_SHARDS={theirs.shards}, and "
+                                             "leave the files their numbers; nothing was imported")  # fmt: skip
 
 
 def _prefix_of(suffix: Any, fields: Any, expiry: Any) -> str:

@@ -72,7 +72,7 @@ class Policy:
             give_up=round(1000 * config.number(settings, "FRONTIER_HOST_GIVE_UP", 14_400)),
             calendar_max=config.integer(settings, "FRONTIER_CALENDAR_MAX", 1000),
             host_max_pages=config.integer(settings, "FRONTIER_HOST_MAX_PAGES", 0),
-            max_repeats=config.integer(settings, "FRONTIER_MAX_REPEATED_SEGMENTS", 0),
+            max_repeats=config.integer(settings, "FRONTIER_MAX_REPEATED_SEGMENTS", 10),
             run=config.text(settings, "FRONTIER_RUN"),
             persist=config.flag(settings, "SCHEDULER_PERSIST", True),
             flush=config.flag(settings, "SCHEDULER_FLUSH_ON_START", False),

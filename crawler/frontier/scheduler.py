@@ -23,7 +23,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 
 from crawler import config, connection
-from crawler.canonical import FINGERPRINT_VERSION
+from crawler.canonical.version import version_of
 from crawler.frontier import hooks, payload
 from crawler.frontier.carrier import carrier
 from crawler.frontier.claim import StartClaim
@@ -149,9 +149,7 @@ class Scheduler(BaseScheduler):
 
     async def _join(self, shards: Sequence[Keys]) -> Run:
         assert self._nodes is not None
-        # A fingerprinter's own version counts its rules in: an edited rule makes other keys of the same URLs.
-        fingerprint = getattr(self.crawler.request_fingerprinter, "version", FINGERPRINT_VERSION)
-        versions = f"payload={payload.VERSION} fingerprint={fingerprint}"
+        versions = f"payload={payload.VERSION} fingerprint={version_of(self.crawler.request_fingerprinter)}"
         self._runs = Runs(self._nodes, shards, self.worker_name, versions)
         empty = self.policy.flush or not self.policy.persist
         assert self._memory is not None

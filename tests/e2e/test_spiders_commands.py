@@ -17,7 +17,8 @@ SEEDS = [b"http://127.0.0.1:1/seed"]
 @pytest.fixture
 def env(redis: redis_py.Redis, redis_url: str, tmp_path: Path) -> dict[str, str]:
     redis.rpush("feed:start_urls", *SEEDS)
-    return project_env(redis_url, tmp_path, CRAWLER_ALLOW_PRIVATE="", DOWNLOAD_DELAY="0", LOG_LEVEL="WARNING")
+    own = {"CRAWLER_ALLOW_PRIVATE": "", "DOWNLOAD_DELAY": "0", "LOG_LEVEL": "WARNING", "BROWSER": "echo %s"}
+    return project_env(redis_url, tmp_path, **own)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ def env(redis: redis_py.Redis, redis_url: str, tmp_path: Path) -> dict[str, str]
         (["parse", "--spider", "site", "-a", "start=URL/", "-d", "2", "URL/"], "/page/2/"),
         (["shell", "-c", "response.css('title::text').get()", "URL/"], "Quotes"),
         (["shell", "--spider", "feed", "-c", "response.status", "URL/"], "200"),
+        (["view", "--spider", "feed", "URL/"], "file:///"),
         (["settings", "--get", "SCHEDULER"], "crawler.frontier.Scheduler"),
     ],
 )

@@ -117,6 +117,7 @@ COMMAND_LINES: list[tuple[list[str], str]] = [
     (["crawl", "tiny", "-s", "SCHEDULER=nope"], "SCHEDULER=nope: can't be imported"),
     (["crawl", "tiny", "-s", "DUPEFILTER_CLASS=nope.X"], "DUPEFILTER_CLASS=nope.X: can't be imported"),
     (["crawl", "tiny", "-s", "FRONTIER=memory"], "FRONTIER=memory: -s comes too late for SCHEDULER"),
+    (["crawl", "tiny", "-s", "FEED_BATCH_ITEMS=5"], "FEED_BATCH_ITEMS=5: -s comes too late for FEEDS"),
     (["crawl", "tiny", "--faster"], "option=--faster: there is no such option"),
     (["canonical", "--rules"], "argument --rules: expected one argument"),
     (["seed"], "spider=(not given): name one"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from crawler.dedup import kinds
 from crawler.dedup.memory import SeenMemory
 from crawler.dedup.report import status
 from crawler.dedup.sizing import Sizing
-from crawler.dedup.transfer import export, load
+from crawler.dedup.transfer import Origin, Part, export, load
 from crawler.errors import ConfigError, StoredDataError
 from tests.support import seen
 from tests.support.dedup_command import Dedup
@@ -23,6 +24,7 @@ from tests.support.project import PROJECT, clean_env, run_scrapy, scrapy_command
 
 BASE = "{crawler:quotes:0}"
 URL = "https://a.example/page"
+EXACT: dict[str, Any] = {"DUPEFILTER_CLASS": "crawler.dedup.ExactDupeFilter"}
 
 
 @pytest.fixture
@@ -152,6 +154,16 @@ def test_exact_forgets_and_layered_folds(dedup: Dedup, redis_url: str) -> None:
         assert (recent.elements, history.elements) == (0, 1000)
 
 
+def test_rotate_gives_up_the_oldest_generation(dedup: Dedup, redis: redis_py.Redis, redis_url: str) -> None:
+    settings = EXACT | {"DEDUP_WINDOW": "1h", "DEDUP_WINDOW_GENERATIONS": 2}
+    SeenMemory(redis, BASE, kinds.window(kinds.exact(), "1h", 3_600_000, 2)).add([fingerprint_of(URL)])
+    seen_after = []
+    for _ in range(4):
+        seen_after.append(dedup(redis_url, "check", "quotes", URL, **settings).stdout.startswith("seen"))
+        assert re.fullmatch(r"quotes: generation \d+ begins\n", dedup(redis_url, "rotate", "quotes", **settings).stdout)
+    assert seen_after == [True, True, True, False]
+
+
 # Export and import ----------------------------------------------------------------------------------------------------
 
 
@@ -163,10 +175,10 @@ def test_an_export_read_on_another_server_answers_as_before(kind: str, tmp_path:
     with seen.start("valkey" + module) as first, first.client() as client:
         SeenMemory(client, "{one}", admission).add(elements)
         with (tmp_path / "export").open("wb") as file:
-            export(client, "{one}", file)
+            export(client, "{one}", file, Origin("1"))
     with seen.start("valkey" + module) as second, second.client() as client:
         with (tmp_path / "export").open("rb") as file:
-            load(client, "{two}", file, "export")
+            load([Part(client, "{two}", file, "export", Origin("1"))])
         memory = SeenMemory(client, "{two}", admission)
         assert memory.has(elements) == b"1" * 3000
         assert memory.has([b"x%d" % number for number in range(3000)]) == b"0" * 3000
@@ -179,18 +191,18 @@ def test_a_file_cut_short_or_foreign_is_refused_and_leaves_no_memory(redis: redi
     SeenMemory(redis, "{one}", kinds.exact()).add([b"%d" % number for number in range(3000)])
     whole = tmp_path / "whole"
     with whole.open("wb") as file:
-        export(redis, "{one}", file)
+        export(redis, "{one}", file, Origin("1"))
     data = whole.read_bytes()
     broken = {"cut": data[: len(data) // 2], "no end": data[:-8], "foreign": b"hello", "empty": b"", "next": b""}
-    broken["next"] = data.replace(b"crawler-dedup\x01", b"crawler-dedup\x02")
+    broken["next"] = data.replace(b"crawler-dedup\x02", b"crawler-dedup\x03")
     for name, content in broken.items():
         path = tmp_path / name.replace(" ", "")
         path.write_bytes(content)
         with path.open("rb") as file, pytest.raises(ConfigError, match=f"FILE={path.name}"):
-            load(redis, "{two}", file, path.name)
+            load([Part(redis, "{two}", file, path.name, Origin("1"))])
         assert not redis.exists("{two}:dedup:meta")
     with whole.open("rb") as file, pytest.raises(StoredDataError, match="seen there already"):
-        load(redis, "{one}", file, "whole")
+        load([Part(redis, "{one}", file, "whole", Origin("1"))])
 
 
 def test_nothing_to_export_is_said(dedup: Dedup, redis_url: str, tmp_path: Path) -> None:
@@ -198,3 +210,29 @@ def test_nothing_to_export_is_said(dedup: Dedup, redis_url: str, tmp_path: Path)
     assert done.returncode == 1
     assert "nothing was seen yet" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_is_read_with_the_rules_that_made_it(
+    dedup: Dedup, redis: redis_py.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    path, memory = tmp_path / "seen", SeenMemory(redis, BASE, kinds.exact())
+    memory.add([b"page"])
+    dedup(redis_url, "export", "quotes", str(path), **EXACT)
+    dedup(redis_url, "clear", "quotes", "--yes", **EXACT)
+    other = dedup(redis_url, "import", "quotes", str(path), ok=False, CANONICAL_GROUPS="session", **EXACT)
+    assert other.stderr.startswith(f"FILE={path}: holds fingerprints of version 1-")
+    assert other.stderr.count("\n") == 1
+    assert redis.keys() == []
+    dedup(redis_url, "import", "quotes", str(path), **EXACT)
+    assert memory.has([b"page"]) == b"1"
+
+
+def test_an_export_names_the_rules_that_the_frontier_was_written_with(
+    dedup: Dedup, redis: redis_py.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    SeenMemory(redis, BASE, kinds.exact()).add([b"page"])
+    redis.hset(f"{BASE}:meta", "versions", "payload=1 fingerprint=1-older")
+    dedup(redis_url, "export", "quotes", str(tmp_path / "seen"), **EXACT)
+    dedup(redis_url, "clear", "quotes", "--yes", **EXACT)
+    other = dedup(redis_url, "import", "quotes", str(tmp_path / "seen"), ok=False, **EXACT)
+    assert "holds fingerprints of version 1-older, this project makes 1-" in other.stderr

@@ -1,4 +1,4 @@
-"""Keys that stand in the catalogue with a pattern: what they are called, and what is lost when one is deleted."""
+"""What is lost when one key of the catalogue is deleted, for those that no other test needs by their names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from crawler.dedup import kinds
 from crawler.dedup.memory import SeenMemory
 from crawler.dedup.sizing import Sizing
 from crawler.dedup.stored import read_stored, rotate
+from crawler.frontier.message import ADD, FILTER, START
 from crawler.frontier.script import Script, source
 from crawler.frontier.seedmove import SeedMover
 from crawler.keys import Keys, moving_key
 from crawler.nodes import OneNode, nodes_of
+from tests.support.shard import Shard, admission
 
 TAG = Keys("crawler", "books").tag
 
@@ -75,3 +77,41 @@ def test_a_batch_of_seeds_that_stands_aside_is_taken_up_once(
     asyncio.run(main())
     assert redis.lrange(f"{TAG}:seeds", 0, -1) == [b"a", b"b", b"c"]
     assert names(redis) == {f"{TAG}:seeds", f"{TAG}:batches"}
+
+
+@pytest.fixture
+def shard(redis: redis_py.Redis) -> Shard:
+    shard = Shard(redis)
+    shard.join()
+    return shard
+
+
+def test_without_the_pages_of_a_host_its_cap_begins_anew(shard: Shard, redis: redis_py.Redis) -> None:
+    """BASE:pages"""
+    shard.constants["host_max_pages"] = 1
+    assert [shard.put(page).verdicts for page in "ab"] == [b"1", b"4"]
+    redis.delete(f"{shard.keys.frontier}:pages")
+    assert shard.put("c").verdicts == b"1"
+
+
+def test_without_the_start_requests_of_a_run_they_are_made_again(shard: Shard, redis: redis_py.Redis) -> None:
+    """BASE:starts"""
+    assert [shard.put("a", flags=START).verdicts for _ in range(2)] == [b"1", b"0"]
+    redis.delete(f"{shard.keys.frontier}:starts")
+    assert shard.put("a", flags=START).verdicts == b"1"
+
+
+def test_without_the_holder_of_a_jar_another_worker_may_hold_it(shard: Shard, redis: redis_py.Redis) -> None:
+    """BASE:jars"""
+    shard.say("v")
+
+    def put(name: str) -> None:
+        shard.say("w", outbox=[(*admission(name, flags=FILTER | ADD), {"jar": "1"})])
+
+    put("a")
+    assert shard.take(1, "w") == ["a"]
+    put("b")
+    assert shard.take(9, "v") == []
+    redis.delete(f"{shard.keys.frontier}:jars")
+    put("c")
+    assert shard.take(9, "v") == ["c"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis as redis_py
 
 from tests.e2e.crew import TEST_SPIDERS
 from tests.site import Site
@@ -31,11 +32,21 @@ def test_what_waits_for_robots_txt_is_judged_by_it(
     assert (report.count("private") > 0) == theirs
 
 
-def test_robots_txt_that_comes_packed_is_readable_for_the_next_worker(redis_url: str, tmp_path: Path) -> None:
-    rules = Answer(gzip.compress(b"User-agent: *\nDisallow: /"), headers={"Content-Encoding": "gzip"})
-    with Pages({"/": "<title>forbidden</title>", "/robots.txt": rules}) as site:
-        for run in ("first", "second"):
-            env = project_env(redis_url, tmp_path, FRONTIER_RUN=run, DOWNLOAD_DELAY="0")
+def test_robots_txt_is_kept_for_the_next_worker_if_that_can_read_it(
+    redis: redis_py.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    rules = b"User-agent: *\nDisallow: /"
+    packed = Answer(gzip.compress(rules), headers={"Content-Encoding": "gzip"})
+    with Pages({"/": "<title>forbidden</title>", "/robots.txt": packed}) as site:
+
+        def crawl(run: str) -> int:
+            env = project_env(redis_url, tmp_path, FRONTIER_RUN=run, FRONTIER_ROBOTS_TTL="600", DOWNLOAD_DELAY="0")
             done = run_scrapy(["crawl", "site", "-a", f"start={site.url}/"], env)
             assert done.returncode == 0, done.stderr
-    assert site.hits == {"/robots.txt": 2}  # packed in spite of our wish: not kept
+            return site.hits["/robots.txt"]
+
+        assert [crawl("first"), crawl("second")] == [1, 2], "packed in spite of our wish: not kept"
+        site.pages["/robots.txt"] = Answer(rules, "text/plain")
+        assert [crawl("third"), crawl("fourth")] == [3, 3]
+        assert 0 < redis.ttl(f"{{crawler:site:0}}:robots:{site.url}") <= 600
+        assert set(site.hits) == {"/robots.txt"}

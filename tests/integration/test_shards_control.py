@@ -53,17 +53,17 @@ def shards(redis: redis_py.Redis) -> list[Shard]:
 
 @pytest.fixture
 def scrapy(redis_url: str, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """``scrapy ARGS`` in this process; what it prints."""
+    """``scrapy ARGS`` in this process; what it prints, or if it `fails`, what it says of that."""
 
-    def run(*args: str) -> str:
+    def run(*args: str, fails: bool = False) -> str:
         settings = Settings({"REDIS_URL": redis_url}, priority="project")
         settings.setmodule("crawler.settings", priority=0)
         settings.setdict({"SPIDER_MODULES": [frontier_spiders.__name__], "FRONTIER_SHARDS": 1}, priority="cmdline")
         with pytest.raises(SystemExit) as exit_:
             execute(["scrapy", *args], settings)
         out, err = capfd.readouterr()
-        assert not exit_.value.code, err
-        return out
+        assert bool(exit_.value.code) == fails, err
+        return err if fails else out
 
     return run
 
@@ -116,6 +116,36 @@ def test_memories_of_all_shards_go_to_files_and_come_back(
     scrapy("dedup", "clear", "plain", "--yes")
     assert scrapy("dedup", "check", "plain", URLS[0]).startswith("not seen")
     scrapy("dedup", "import", "plain", str(tmp_path / "seen"))
+    assert scrapy("dedup", "check", "plain", *URLS).count("not seen") == 0
+
+
+def test_files_of_shards_are_read_together_or_not_at_all(
+    shards: list[Shard], scrapy: Callable[..., str], redis: redis_py.Redis, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    scrapy("dedup", "export", "plain", str(seen))
+    redis.flushall()
+    three = ["-s", f"FRONTIER_SHARDS={SHARDS}"]
+    last = (tmp_path / "seen.2").rename(tmp_path / "elsewhere")
+    line = scrapy("dedup", "import", "plain", str(seen), *three, fails=True)
+    assert line.startswith(f"FILE={seen}.2: cannot be read (No such file or directory); all 3 shards need theirs, no")
+    assert redis.keys() == []
+    last.write_bytes((tmp_path / "seen.1").read_bytes())
+    last.rename(tmp_path / "seen.2")
+    assert "seen.2: is of shard 1 of 3, and read for shard 2 of 3" in scrapy(
+        "dedup", "import", "plain", str(seen), *three, fails=True
+    )
+    assert redis.keys() == []
+
+
+def test_an_import_on_an_empty_server_is_what_a_sharded_crawl_goes_on_from(
+    shards: list[Shard], scrapy: Callable[..., str], redis: redis_py.Redis, tmp_path: Path
+) -> None:
+    scrapy("dedup", "export", "plain", str(tmp_path / "seen"))
+    redis.flushall()
+    scrapy("dedup", "import", "plain", str(tmp_path / "seen"), "-s", f"FRONTIER_SHARDS={SHARDS}")
+    answer: Any = redis.eval(source("join"), 2, KEYS[0].frontier, KEYS[0].dedup, "w", "", "payload=1", "0", "0", "3")
+    assert answer[0] == b"begun"
     assert scrapy("dedup", "check", "plain", *URLS).count("not seen") == 0
 
 

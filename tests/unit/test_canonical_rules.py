@@ -171,6 +171,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"order": "desc"}, "order=desc: must be one of sort, keep"),
     ({"fragment": "all"}, "fragment=all: must be one of drop, keep, route"),
     ({"path_re": "("}, "path_re=(: is no regular expression: missing ), unterminated subpattern"),
+    ({"path_re": "/[[a]"}, "path_re=/[[a]: a later Python may read it otherwise (Possible nested set at pos"),
+    ({"path_sub": [{"re": "[a--z]", "to": ""}]}, "path_sub=[a--z]: a later Python may read it otherwise ("),
     ({"path": "/a", "path_re": "a"}, "path_re=a: give path or path_re, not both"),
     ({"path": "a"}, "path=a: must begin with /"),
     ({"path_sub": [{"re": "a"}]}, "path_sub={'re': 'a'}: must be { re = \"…\", to = \"…\" }"),

@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
@@ -136,5 +137,21 @@ def test_the_end_of_the_grace_period_frees_no_parent_of_a_request_that_only_this
         message = worker.collect(2)
         assert (message.locals, message.busy) == ([], False)
         assert worker.outbox.needs(Span(0, 1), 0) is None, "its parent goes back"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "told"),
+    [({}, 9.0, 9000), ({}, 99.0, 30_000), ({"FRONTIER_CRAWL_DELAY_MAX": 0}, 9.0, 0), ({}, None, None)],
+)
+def test_the_crawl_delay_for_the_bots_name_counts_up_to_a_limit(
+    settings: dict[str, Any], asked: float | None, told: int | None
+) -> None:
+    async def main() -> None:
+        worker = worker_of(ROBOTSTXT_USER_AGENT="mybot", DOWNLOAD_SLOTS={"h.example": {"delay": 1}}, **settings)
+        rules = SimpleNamespace(crawl_delay={"mybot": asked, "other": 1.0}.get)
+        worker.on_robots_txt(rules, Request("https://h.example/"))
+        assert worker.collect(1).crawl_delays == [("h.example", told or 0)]
 
     asyncio.run(main())

@@ -48,20 +48,31 @@ def test_each_documented_setting_has_a_test() -> None:
     assert sorted(documented - set(WIRING) - SCRAPYS - shown_elsewhere() - shown_here() - set(compose_only())) == []
 
 
-# setting → field of the frontier's policy, which its messages, and so the scripts' tests, are made of
+# setting → field of the frontier's policy, which its messages, and so the scripts' tests, are made of; what 7 becomes
 POLICY = {
-    "FRONTIER_CRAWL_DELAY_MAX": "crawl_delay_max",
-    "FRONTIER_HOST_MAX_PAGES": "host_max_pages",
-    "FRONTIER_CALENDAR_MAX": "calendar_max",
-    "FRONTIER_MAX_REPEATED_SEGMENTS": "max_repeats",
-    "FRONTIER_DEAD_MAX": "dead_max",
-    "FRONTIER_GRACE": "grace",
+    "FRONTIER_CRAWL_DELAY_MAX": ("crawl_delay_max", 7),
+    "FRONTIER_HOST_MAX_PAGES": ("host_max_pages", 7),
+    "FRONTIER_CALENDAR_MAX": ("calendar_max", 7),
+    "FRONTIER_MAX_REPEATED_SEGMENTS": ("max_repeats", 7),
+    "FRONTIER_MAX_DELIVERIES": ("max_deliveries", 7),
+    "FRONTIER_DEAD_MAX": ("dead_max", 7),
+    "FRONTIER_GRACE": ("grace", 7),
+    "FRONTIER_SHARDS": ("shards", 7),
+    "FRONTIER_WAIT_REPLICAS": ("replicas", 7),
+    "FRONTIER_BACKOFF": ("backoff", 7000),
+    "FRONTIER_BACKOFF_MAX": ("backoff_max", 7000),
+    "FRONTIER_HOST_GIVE_UP": ("give_up", 7000),
+    "FRONTIER_HOST_DELAY": ("delay", 7000),
+    "FRONTIER_HOST_CONCURRENCY": ("concurrency", 7),
+    "FRONTIER_LEASE": ("lease", 7000),
 }
 
 
 @pytest.mark.parametrize("name", POLICY)
 def test_the_frontier_takes_it(name: str) -> None:
-    assert getattr(Policy.from_settings(Settings({name: "7"})), POLICY[name]) == 7
+    field, value = POLICY[name]
+    before, after = (getattr(Policy.from_settings(Settings(some)), field) for some in ({}, {name: "7"}))
+    assert before != after == value
 
 
 @pytest.mark.parametrize(
