@@ -44,8 +44,7 @@ def import_(shards: Sequence[Seen], name: str) -> None:
             try:
                 file = files.enter_context(path.open("rb"))
             except OSError as error:
-                alone = f"; all {len(shards)} shards need theirs, nothing was imported" if len(shards) > 1 else ""
-                raise ConfigError("FILE", path, f"cannot be read ({error.strerror}){alone}") from None
+                raise ConfigError("FILE", path, f"cannot be read ({error.strerror}){_why(path, len(shards))}") from None
             origin = transfer.Origin(version, number, len(shards))
             parts.append(transfer.Part(seen.client, seen.base, file, str(path), origin))
         try:
@@ -55,6 +54,14 @@ def import_(shards: Sequence[Seen], name: str) -> None:
         _take_over(shards)
     for seen, path, count in zip(shards, paths, values, strict=True):
         print(f"{seen.name}: {count:,} values from {path}")
+
+
+def _why(path: Path, shards: int) -> str:
+    """What a file that is missing has to do with shards."""
+    if shards > 1:
+        return f"; all {shards} shards need theirs, nothing was imported"
+    other = path.with_name(f"{path.name}.0")
+    return f"; {other.name} is of one of several shards: set FRONTIER_SHARDS as it was" if other.exists() else ""
 
 
 def _paths(shards: Sequence[Seen], name: str) -> list[Path]:

@@ -126,6 +126,8 @@ def test_files_of_shards_are_read_together_or_not_at_all(
     scrapy("dedup", "export", "plain", str(seen))
     redis.flushall()
     three = ["-s", f"FRONTIER_SHARDS={SHARDS}"]
+    line = scrapy("dedup", "import", "plain", str(seen), fails=True)
+    assert line.endswith("seen.0 is of one of several shards: set FRONTIER_SHARDS as it was\n")
     last = (tmp_path / "seen.2").rename(tmp_path / "elsewhere")
     line = scrapy("dedup", "import", "plain", str(seen), *three, fails=True)
     assert line.startswith(f"FILE={seen}.2: cannot be read (No such file or directory); all 3 shards need theirs, no")
