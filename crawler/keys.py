@@ -21,7 +21,7 @@ BASE:requests        hash    request id → payload (queued and leased ones)
 BASE:leases          zset    request id → when the lease ends (ms)
 BASE:owners          hash    request id → worker that holds the lease, host, order, whether it counts in flight
 BASE:deliveries      hash    request id → leases that ended without an ack (only ids that had one)
-BASE:inflight        hash    host → leased requests of a host that has a delay
+BASE:inflight        hash    host → leased requests of a host that has a delay, or a concurrency of its own
 BASE:due             zset    host → next allowed time (ms) of a host with a delay, dropped once past
 BASE:hosts           hash    host → what is special about it: set by a person, its Crawl-delay, its failures
 BASE:robots:ORIGIN   string  a host's robots.txt (status, body), for ``FRONTIER_ROBOTS_TTL`` seconds

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 
 from crawler.commands.place import Frontier, confirm
-from crawler.commands.spider import whole_number
+from crawler.commands.spider import make_fingerprinter, whole_number
 from crawler.errors import ConfigError
 
 
 def host(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
     """One host's own pace; without a flag it is shown."""
-    record = frontier.control.host(rest[0], **_host_changes(opts))
+    name = _queue_of(frontier, rest[0])
+    record = frontier.control.host(name, **_host_changes(opts))
     if opts.json:
-        print(json.dumps({"host": rest[0], **record}))
+        print(json.dumps({"host": name, **record}))
         return
     said = [
         f"delay {record['delay'] / 1000:g} s" if "delay" in record else "",
@@ -24,7 +26,20 @@ def host(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
         f"{record['failures']} failures in a row" if record.get("failures") else "",
         "GIVEN UP: its requests go to the dead letters" if record.get("given_up") else "",
     ]
-    print(f"{rest[0]}: " + (", ".join(filter(None, said)) or "nothing special: the settings count"))
+    print(f"{name}: " + (", ".join(filter(None, said)) or "nothing special: the settings count"))
+
+
+def _queue_of(frontier: Frontier, given: str) -> str:
+    """The queue that people mean by a URL, or by a host as they write it: ``Example.com:8080`` is ``example.com``."""
+    from crawler.canonical import canonical_host
+
+    part = frontier.control.of(given)
+    is_host = "." in given or ":" in given  # any other word is a slot's name, which a spider chose
+    if not is_host or part.client.exists(part.key(f"queue:{given}")):
+        return given
+    fingerprinter = make_fingerprinter(frontier.settings, frontier.spider_class)
+    host: Callable[[str], str] = getattr(fingerprinter, "canonical_host", canonical_host)
+    return host(given if "://" in given else f"http://{given}/") or given
 
 
 def _host_changes(opts: argparse.Namespace) -> dict[str, int | bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from crawler.frontier.outbox import NOTHING, Outbox, Span
 
 if TYPE_CHECKING:
     from crawler.frontier.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 _BACKLOG = 1000  # start requests that may wait in memory
 _OVER = ("done", "failed")
@@ -53,6 +56,7 @@ class StartWish:
         told = self._made is not NOTHING and start not in _OVER
         if self.text in ("hold", "done") or told:
             self._again, self.text = True, self.text or "done"
+            logger.error("Start requests may be lost: a worker that joins, or the next crawl, makes all of them again")
 
 
 class StartClaim:
@@ -61,7 +65,7 @@ class StartClaim:
     def __init__(self, worker: Worker, kick: Callable[[], None], over: Callable[[], bool]) -> None:
         self._worker, self._kick, self._over = worker, kick, over
         self._changed = asyncio.Event()
-        self._from = 0
+        self._from: int | None = None  # where the outbox stood when the claim was first granted
         worker.on_reply = self._changed.set
 
     def release(self) -> None:
@@ -75,17 +79,20 @@ class StartClaim:
             reply = self._worker.reply
             if reply is not None and reply.start in ("yours", "done", "failed"):
                 self._worker.start_wish.text = "hold" if reply.start == "yours" else ""
-                self._from = self._worker.outbox.tail
+                self._from = self._worker.outbox.tail if self._from is None else self._from
                 return reply.start == "yours"
             await self._next_reply()
         return False
 
     async def may_continue(self) -> bool:
-        """Waits while too many start requests are not queued yet; False when the claim is lost or the crawl over."""
+        """Waits while too many start requests are not queued yet, or while another worker has the claim, which may die
+        as well; False when ``start()`` was done elsewhere or the crawl is over."""
         while len(self._worker.outbox) > _BACKLOG and not self._over():
             await self._next_reply()
         reply = self._worker.reply
-        return reply is not None and reply.start != "other" and not self._over()
+        if reply is not None and reply.start == "other":
+            return await self.claim()
+        return reply is not None and not self._over()
 
     def note(self, request: Request) -> None:
         """The request comes from ``start()`` itself, not from a redirect or retry that inherited its meta."""
@@ -96,7 +103,7 @@ class StartClaim:
 
         `failed`: it raised. This crawl goes on with what it made; the next worker that joins executes it again.
         """
-        self._worker.start_wish.end(Span(self._from, self._worker.outbox.tail), failed)
+        self._worker.start_wish.end(Span(self._from or 0, self._worker.outbox.tail), failed)
         self._kick()
 
     async def _next_reply(self) -> None:

@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 
 from crawler.frontier.message import Lease, Message
 
+_MANY = 10_000  # hosts, after which those of no use are dropped
 _LONGEST = 1e9  # seconds of a Retry-After: sites write anything, and FRONTIER_BACKOFF_MAX decides
 
 
@@ -19,7 +20,9 @@ class HostNews:
     def __init__(self, delay: float, delays: dict[str, float], clock: Callable[[], float]) -> None:
         self._default, self._delays, self._clock = delay, dict(delays), clock
         self._failing: dict[str, int] = {}  # host → failures in a row, as this worker saw them
-        self._asked: defaultdict[str, deque[asyncio.Future[float]]] = defaultdict(deque)  # host → who waits for a turn
+        self._own: set[str] = set()  # hosts whose delay a person set
+        self._taken: dict[str, float] = {}  # host → until when its turn is that of what no lease stands for
+        self._asked: defaultdict[str, deque[asyncio.Future[float]]] = defaultdict(deque)  # host → waiting for a turn
         self._message = Message("", 0, "")
 
     def delay(self, host: str) -> float:
@@ -30,6 +33,7 @@ class HostNews:
         """A lease tells its host's present delay (a person, a robots.txt may have changed it) and whether it fails."""
         if lease.failing:
             self._failing.setdefault(lease.host, 1)
+        (self._own.add if lease.own_delay else self._own.discard)(lease.host)
         delay = lease.delay / 1000
         if delay != self.delay(lease.host):
             self._delays[lease.host] = delay
@@ -37,6 +41,9 @@ class HostNews:
     def starts(self, host: str, next_in: float) -> None:
         """A host is asked outside its leases' plan: its next request may start in `next_in`."""
         self._message.started.append((host, round(1000 * next_in)))
+        self._taken[host] = self._clock() + next_in
+        if len(self._taken) > _MANY:
+            self._taken = {host: until for host, until in self._taken.items() if until > self._clock()}
 
     def ask_turn(self, host: str) -> asyncio.Future[float]:
         """For what no lease stands for: the future tells when it may start, by this worker's clock."""
@@ -53,16 +60,16 @@ class HostNews:
         if not future.done():
             future.set_result(self._clock() + seconds)
 
-    def spared(self, host: str) -> None:
-        """A lease never reached its host: the turn was free."""
-        if self.delay(host):
-            self._message.refunds.append(host)
+    def spared(self, host: str, start_at: float) -> None:
+        """A lease for `start_at` never reached its host: the turn was free, unless robots.txt took it."""
+        if self.delay(host) and self._taken.pop(host, 0.0) <= self._clock():
+            self._message.refunds.append((host, round(1000 * (self._clock() - start_at))))
 
     def crawl_delay(self, host: str, seconds: float) -> None:
         """robots.txt asks for this delay; 0: for none (any more)."""
         if seconds or host in self._delays:
             self._message.crawl_delays.append((host, round(1000 * seconds)))
-        if seconds > self.delay(host):  # a host of nothing but files has no lease that would tell
+        if seconds > self.delay(host) and host not in self._own:  # now, and where no lease will tell: nothing but files
             self._delays[host] = seconds
 
     def failed(self, host: str, started_at: float, retry_after: float = 0.0) -> int:

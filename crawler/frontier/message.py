@@ -84,7 +84,7 @@ class Message:
     renew: list[bytes] = field(default_factory=list)
     started: list[tuple[str, int]] = field(default_factory=list)  # host, when its next request may start from now
     turns: list[str] = field(default_factory=list)  # hosts of which a turn is wanted that no lease stands for
-    refunds: list[str] = field(default_factory=list)  # hosts whose lease never reached them
+    refunds: list[tuple[str, int]] = field(default_factory=list)  # host, how long ago its unused turn was
     crawl_delays: list[tuple[str, int]] = field(default_factory=list)  # host, Crawl-delay of its robots.txt
     health: list[Health] = field(default_factory=list)
     forgets: list[tuple[str, bytes]] = field(default_factory=list)  # host, dedup item of what led to a failure
@@ -124,6 +124,7 @@ class Lease:
     payload: bytes
     delay: int = 0  # between two requests of the host, as the frontier knows it now
     failing: bool = False  # whether the host's last answer to anybody was none
+    own_delay: bool = False  # whether a person set the delay: no Crawl-delay changes it
 
 
 @dataclass(slots=True)
@@ -149,6 +150,7 @@ class Reply:
     gone: list[str] = field(default_factory=list)  # hosts that this exchange gave up
     odd_seeds: str | None = None  # type of a seed key that nothing can be taken from, "" in order, None not looked at
     turns: list[tuple[str, int]] = field(default_factory=list)  # host, time until the turn that was asked for
+    misfits: list[str] = field(default_factory=list)  # keys of queues that something else wrote
 
     @classmethod
     def unpack(cls, data: bytes) -> Reply:
@@ -157,12 +159,13 @@ class Reply:
         documents.feed(data)
         raw, payloads = documents
         raw[3] = [
-            Lease(lease_id, in_ms, redeliveries, host.decode(), payload, delay, failing)
-            for (lease_id, in_ms, redeliveries, host, delay, failing), payload in zip(raw[3], payloads, strict=True)
+            Lease(lease_id, in_ms, tries, host.decode(), payload, delay, failing, own)
+            for (lease_id, in_ms, tries, host, delay, failing, own), payload in zip(raw[3], payloads, strict=True)
             if payload  # gone in the meantime: only in the replay of an old reply
         ]
         raw[6], raw[11], raw[12] = raw[6].decode(), raw[11].decode(), bool(raw[12])
         raw[16] = [host.decode() for host in raw[16]]
         raw[17] = raw[17].decode() if raw[17] is not False else None
         raw[18] = [(host.decode(), in_ms) for host, in_ms in raw[18]]
+        raw[19] = [key.decode() for key in raw[19]]
         return cls(*raw)

@@ -71,6 +71,7 @@ class Shards:
         self._safe, self._idle, self._clock = safe, idle, clock
         self._quiet = Quiet(len(sends))
         self._verdicts: list[int | None] = []  # of the oldest admissions that the worker still holds, None: not asked
+        self._outbox: Sequence[Admission] = ()  # those admissions
         self._revived = False  # another shard got work after the home had ended the run
 
     async def carry(self, message: Message, deliver: Deliver) -> Reply:
@@ -148,6 +149,7 @@ class Shards:
                 index, lease_id = _apart(tagged)
                 getattr(parts[index], name).append(lease_id)
         outboxes: list[list[Admission]] = [[] for _ in parts]
+        self._outbox = message.outbox
         self._verdicts += [None] * (len(message.outbox) - len(self._verdicts))
         for shard in self._shards:
             shard.places = []
@@ -203,6 +205,10 @@ class Shards:
             shard.places = []
             return
         rolled_back = b"*" in reply.lost  # its ids stand where they stood before
+        if rolled_back:  # what it said earlier of admissions that the worker still holds is not true any more
+            for place, entry in enumerate(self._outbox):
+                if self._of(entry[0]) == index:
+                    self._verdicts[place] = None
         self._quiet.look(index, rolled_back or reply.queued + reply.leased, reply.ids, asked, answered)
         for place, verdict in zip(shard.places, reply.verdicts, strict=True):
             self._verdicts[place] = None if verdict == LATER else verdict
@@ -224,12 +230,14 @@ class Shards:
         lost: list[bytes] = []
         gone: list[str] = []
         turns: list[tuple[str, int]] = []
+        misfits: list[str] = []
         for reply in replies:
             leases += reply.leases
             lost += reply.lost
             gone += reply.gone
             turns += reply.turns
-            reply.leases, reply.lost, reply.gone, reply.turns = [], [], [], []
+            misfits += reply.misfits
+            reply.leases, reply.lost, reply.gone, reply.turns, reply.misfits = [], [], [], [], []
         due = [
             max(0, round(shard.reply.next_due - 1000 * (now - shard.asked)))
             for shard in self._shards if shard.reply is not None and shard.reply.next_due >= 0
@@ -240,7 +248,7 @@ class Shards:
             leased=sum(reply.leased for reply in replies), dead=sum(reply.dead for reply in replies),
             next_due=min(due, default=-1), start=home.start, paused=home.paused,
             idle=min(reply.idle for reply in replies), epoch=b" ".join(reply.epoch for reply in replies), ids=home.ids,
-            gone=gone, odd_seeds=home.odd_seeds, turns=turns,
+            gone=gone, odd_seeds=home.odd_seeds, turns=turns, misfits=misfits,
         )  # fmt: skip
 
     def _state(self, replies: Sequence[Reply]) -> str:

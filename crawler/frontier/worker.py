@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from scrapy import Request
 
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
 _TELLING = 5  # failures of a host in a row that are worth a line in the log
+_FORGOTTEN = 3600  # seconds after which the frontier forgets a worker that it does not hear of
 _MOST_WAITING = 2000  # admissions that wait for a full memory: more pages would only bring more of them
 _AHEAD = 0.05  # seconds before a host is due that it is asked for
 
@@ -68,8 +70,9 @@ class Worker:
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._acks_follow = False  # the last exchange confirmed what acks may have waited for
         self._rollbacks = 0
-        self._told: set[str] = set()  # hosts that were said to fail: once is enough, though an answer may come between
+        self._told: set[str] = set()  # hosts that were said to fail, keys of a wrong type: once is enough
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
+        self._unleased: WeakKeyDictionary[Request, float] = WeakKeyDictionary()  # request → when its host was asked
         self.start_wish = StartWish(self.outbox)
         self.reply: Reply | None = None
         self.leaving = False
@@ -120,7 +123,7 @@ class Worker:
             self.locals.end(request, self.outbox.tail)
             return
         if held.reached_at is None and not held.give:
-            self.hosts.spared(held.lease.host)
+            self.hosts.spared(held.lease.host, held.start_at)
         if held.reason:
             held.url = request.url
             if self._forget_failed:
@@ -148,14 +151,20 @@ class Worker:
         held = self.ledger.by_request(request)
         if held is not None:
             held.reached_at = start
+        else:
+            self._unleased[request] = start
 
     def host_failed(self, request: Request, retry_after: float = 0.0) -> None:
         """The host of a request does not answer, or asks to be left alone; what waits here for it goes back."""
         held = self.ledger.by_request(request)
-        if held is None or held.reached_at is None:
+        if held is not None:
+            host, reached_at = held.lease.host, held.reached_at
+        else:  # robots.txt, media, ...: pages tell how a host is, but "not now" counts whoever hears it
+            host = self.admissions.host_of(request)
+            reached_at = self._unleased.get(request) if retry_after else None
+        if reached_at is None:
             return
-        host = held.lease.host
-        if self.hosts.failed(host, held.reached_at, retry_after) == _TELLING and host not in self._told:
+        if self.hosts.failed(host, reached_at, retry_after) == _TELLING and host not in self._told:
             self._told.add(host)
             logger.warning(
                 "%s does not answer or asks to be left alone, %d times in a row: it is asked less and less often, "
@@ -245,6 +254,13 @@ class Worker:
         self._acks_follow = bool(reply.verdicts) and not self._policy.together and self.ledger.unsettled > 0
         self.reply = reply
         self.start_wish.heard(reply.start)
+        for key in set(reply.misfits) - self._told:
+            self._told.add(key)
+            logger.error(
+                "%s in Redis is not a sorted set, something else wrote it: what was queued there is lost, what comes "
+                "goes to the dead letters; rename or delete that key, then `scrapy frontier requeue %s --reason "
+                "'not a sorted set'`", key, self._spider.name,
+            )  # fmt: skip
         for host in reply.gone:
             self._stats.inc_value("frontier/hosts_given_up")
             logger.error(
@@ -264,10 +280,12 @@ class Worker:
             self.ledger.give_everything()
         self._stats.inc_value("frontier/lease_lost", lost)
         self.start_wish.roll_back(reply.start)
-        logger.error(
-            "Redis lost its latest writes (a power cut, a failover): what happened since is done again; "
-            "the %d requests that this worker held went back", lost,
-        )  # fmt: skip
+        silent = (reply.now - self.reply.now) / 1000 if self.reply is not None else 0.0
+        if silent >= _FORGOTTEN:
+            what = f"This worker was not heard of for {silent:.0f} s, so the frontier forgot it"
+        else:
+            what = "Redis lost its latest writes (a power cut, a failover): what happened since is done again"
+        logger.error("%s; the %d requests that this worker held went back", what, lost)
 
     def _plant(self, held: Held) -> None:
         if self._closing.is_set():  # what it makes would be nobody's

@@ -26,7 +26,7 @@ ROUNDS = 9
 
 # What a piece of work costs at most: in commands, round trips, or times the work it is compared with.
 LIMITS = {
-    "commands of an exchange that says nothing": 35,  # 14 of them look at keys' types: an error would leave half-writes
+    "commands of an exchange that says nothing": 35,  # 17 of them look at keys' types: an error would leave half-writes
     "commands per page of 50 links, compact": 66,
     "commands per page of 50 links, bitmap": 77,
     "server: page of 50 links, compact, in 100 GETRANGE from Lua": 5.0,

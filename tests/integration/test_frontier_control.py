@@ -42,6 +42,19 @@ def test_a_host_has_its_own_pace_or_none(frontier: Frontier, worker: FakeWorker)
     assert "nothing special" in frontier("host", "plain", "a.example", "--reset").out
 
 
+@pytest.mark.parametrize(
+    ("given", "queue"),
+    [("https://A.Example:8080/x", "a.example"), ("Bücher.Example", "xn--bcher-kva.example"), ("Slot", "Slot")],
+)
+def test_a_host_may_be_written_as_people_do(frontier: Frontier, given: str, queue: str) -> None:
+    assert frontier("host", "plain", given, "--delay", "5").out == f"{queue}: delay 5 s\n"
+
+
+def test_a_slot_that_a_spider_chose_keeps_its_name(frontier: Frontier, worker: FakeWorker) -> None:
+    worker.send(outbox=[request(1, "My.Slot")])
+    assert frontier("host", "plain", "My.Slot", "--block").out.startswith("My.Slot: BLOCKED")
+
+
 @pytest.fixture
 def dead_worker(worker: FakeWorker, redis: redis_py.Redis) -> FakeWorker:
     """Two failed requests and a failed seed."""

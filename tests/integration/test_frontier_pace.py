@@ -11,7 +11,9 @@ import msgpack
 import pytest
 from redis import Redis
 
+from crawler.frontier.control import Control
 from crawler.frontier.message import ADD, FILTER, Reply
+from crawler.frontier.seedkey import SeedKey
 from tests.support.shard import Shard, admission, until
 
 
@@ -67,6 +69,17 @@ class TestPoliteness:
         assert shard.take() == ["a"]
         reply = shard.put("b")
         assert 4000 < reply.next_due <= 5000
+
+    def test_a_concurrency_that_a_person_set_counts_for_all_workers_without_a_delay_too(self, shard: Shard) -> None:
+        control = Control(shard.client, shard.keys.frontier, SeedKey("seeds", "list"))
+        control.host("h", concurrency=2)
+        shard.put(*"abcd")
+        leases = shard.say(want=9, ahead=9).leases
+        assert (len(leases), shard.take(worker="v"), shard.take()) == (2, [], [])
+        shard.say(acks=[(leases[0].id, 0, "", "", b"")])
+        assert shard.take(worker="v") == ["c"]
+        control.host("h", concurrency=False)
+        assert shard.take(worker="v") == ["d"]
 
     def test_hosts_take_turns_and_a_worker_can_pass_over_one(self, shard: Shard) -> None:
         shard.put("a1", "a2", "a3", host="a")
@@ -151,12 +164,52 @@ class TestManners:
         leases = shard.say(want=9, ahead=9, delay=200).leases
         assert [(lease.payload, lease.delay) for lease in leases] == [(b"h1", 200)]
 
+    def test_a_delay_that_a_person_gave_a_host_wins(self, shard: Shard) -> None:
+        control = Control(shard.client, shard.keys.frontier, SeedKey("seeds", "list"))
+        control.host("h", delay=50)
+        shard.say(crawl_delays=[("h", 60_000), ("g", 60_000)])
+        shard.put("a")
+        shard.put("b", host="g")
+        leases = {lease.host: (lease.delay, lease.own_delay) for lease in shard.say(want=9, ahead=9).leases}
+        assert leases == {"h": (50, True), "g": (60_000, False)}
+
     def test_a_lease_that_never_reached_its_host_costs_no_turn(self, shard: Shard) -> None:
         shard.constants |= {"delay": 60_000, "concurrency": 9}
         shard.put("a", "b")
         assert shard.take() == ["a"]
         assert shard.take() == []
-        assert shard.take(refunds=["h"]) == ["b"]
+        assert shard.take(refunds=[("h", 0)]) == ["b"]
+
+    def test_a_turn_that_was_not_the_last_one_is_not_given_again(self, shard: Shard) -> None:
+        """Two requests would have the same one."""
+        shard.constants |= {"delay": 90, "concurrency": 9}
+        shard.put("a", "b", "c")
+        replies = [shard.say(want=9, ahead=9)]
+        assert [lease.in_ms for lease in replies[0].leases] == [0, 90]
+        shard.say(refunds=[("h", 0)])
+
+        def the_third() -> bool:
+            replies.append(shard.say("v", want=9, ahead=9))
+            return bool(replies[-1].leases)
+
+        until(the_third)
+        second, third = (reply.now + reply.leases[-1].in_ms for reply in (replies[0], replies[-1]))
+        assert third - second >= 90
+
+    def test_a_rest_is_no_turn(self, shard: Shard) -> None:
+        shard.constants |= {"delay": 2000, "concurrency": 9}
+        shard.put("a", "b")
+        assert shard.take() == ["a"]
+        shard.say(health=[("h", 0, 0, 5000)])
+        assert shard.say(refunds=[("h", 0)] * 9).next_due > 4000
+
+    def test_several_of_the_last_turns_are_given_again(self, shard: Shard) -> None:
+        shard.constants |= {"delay": 50, "concurrency": 9}
+        shard.put("a", "b", "c", "d")
+        leases = shard.say(want=9, ahead=9).leases
+        starts = [lease.in_ms for lease in leases]
+        assert starts == [0, 50, 100]
+        assert shard.say(refunds=[("h", -start) for start in starts]).next_due <= 20
 
     def test_the_page_cap_of_a_host(self, shard: Shard) -> None:
         shard.constants["host_max_pages"] = 2

@@ -7,21 +7,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tests.support.shard import Shard
-
-
-class Snapshot:
-    """All of Redis at one moment."""
-
-    def __init__(self, client: Redis) -> None:
-        self.client: Any = client
-        self.keys = {key: self.client.dump(key) for key in self.client.keys("*")}
-
-    def restore(self) -> None:
-        """The server stands where it stood then."""
-        self.client.flushdb()
-        for key, dump in self.keys.items():
-            self.client.restore(key, 0, dump)
+from tests.support.shard import Shard, Snapshot
 
 
 @pytest.fixture

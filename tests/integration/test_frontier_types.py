@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,19 @@ import pytest
 import redis as redis_py
 from scrapy.settings import Settings
 
+from crawler.canonical import canonical_host
+from crawler.frontier.control import Control
+from crawler.frontier.deadletters import DeadLetters
+from crawler.frontier.message import Reply
 from crawler.frontier.refusal import refusal, wrong_type
-from crawler.frontier.seedkey import SeedFault
+from crawler.frontier.script import source
+from crawler.frontier.seedkey import SeedFault, SeedKey
 from crawler.keys import FRONTIER_TYPES, Keys
 from tests.integration import frontier_spiders
 from tests.support.pages import Pages
 from tests.support.project import project_env, run_scrapy, start_scrapy
 from tests.support.server import wait_for
-from tests.support.shard import Shard, admission
+from tests.support.shard import Shard, admission, dead_letters, finish
 
 MODULES = ["-s", f"SPIDER_MODULES={frontier_spiders.__name__}"]
 KEYS = Keys("crawler", "plain")
@@ -122,3 +128,120 @@ def test_nothing_is_half_done_when_a_key_is_of_a_wrong_type(redis: redis_py.Redi
         shard.say(outbox=[admission("good"), (*admission("bad", flags=0), {"dead": ["why", "http://h/bad"]})])
     redis.delete(key)
     assert {key: redis.dump(key) for key in redis.scan_iter()} == before
+
+
+class TestOneQueueOfMany:
+    """A queue in whose place something else wrote costs its host, and nothing else."""
+
+    BAD = f"{KEYS.frontier}:queue:bad"
+    WHY = f"{BAD} is a string in Redis, not a sorted set: rename or delete it, then requeue".encode()
+
+    @pytest.fixture
+    def shard(self, redis: redis_py.Redis) -> Shard:
+        shard = Shard(redis, KEYS)
+        shard.join()
+        return shard
+
+    def letters(self, shard: Shard) -> list[tuple[bytes, bytes, bytes]]:
+        return [
+            (letter[b"payload"], letter[b"host"], letter[b"reason"]) for letter in dead_letters(shard.client, shard)
+        ]
+
+    def test_what_is_found(self, shard: Shard, redis: redis_py.Redis) -> None:
+        redis.set(self.BAD, "x")
+        reply = shard.say(outbox=[admission("b1", "bad"), admission("g", "good"), admission("b2", "bad")])
+        assert (reply.verdicts, reply.misfits, reply.queued, reply.dead) == (b"111", [self.BAD], 1, 2)
+        assert sorted(self.letters(shard)) == [(b"b1", b"bad", self.WHY), (b"b2", b"bad", self.WHY)]
+        assert finish(shard) == "finished"
+        assert redis.get(self.BAD) == b"x"
+
+    def test_it_can_be_requeued_when_the_key_is_gone_and_not_before(
+        self, shard: Shard, redis: redis_py.Redis, redis_url: str
+    ) -> None:
+        redis.set(self.BAD, "x")
+        shard.put("b", host="bad")
+        dead = DeadLetters(Control(redis, KEYS.frontier, SeedKey("seeds", "list")))
+        with pytest.raises(redis_py.ResponseError, match="WRONGTYPE"):
+            dead.requeue("not a sorted set")
+        assert len(dead) == 1, "else it would be nowhere"
+        redis.delete(self.BAD)
+        assert dead.requeue("not a sorted set") == (1, 0)
+        assert shard.take() == ["b"]
+
+    @pytest.mark.parametrize("how", ["gives", "expired", "rolled back"])
+    def test_what_goes_back(self, shard: Shard, redis: redis_py.Redis, how: str) -> None:
+        shard.put("b", host="bad")
+        shard.put("g1", "g2", host="good")
+        leases = {lease.payload: lease.id for lease in shard.say(want=9, ahead=9).leases}
+        assert len(leases) == 3
+        redis.set(self.BAD, "x")
+        if how == "expired":
+            redis.zadd(f"{KEYS.frontier}:leases", dict.fromkeys(leases.values(), 1))
+            reply = shard.say("v")
+        elif how == "rolled back":
+            shard.seqs["w"] += 1
+            reply = shard.say()
+        else:
+            reply = shard.say(gives=list(leases.values()))
+        assert (reply.misfits, reply.leased, reply.queued) == ([self.BAD], 0, 2)
+        assert self.letters(shard) == [(b"b", b"bad", self.WHY)]
+        assert sorted(shard.take(worker="v") + shard.take(worker="v")) == ["g1", "g2"]
+
+    def test_what_is_handed_out(self, shard: Shard, redis: redis_py.Redis) -> None:
+        shard.put("b", host="bad")
+        shard.put("g", host="good")
+        shard.put("a", host="a")
+        redis.set(self.BAD, "x")
+        reply = shard.say(want=9, ahead=9)
+        assert ({lease.payload for lease in reply.leases}, reply.misfits) == ({b"a", b"g"}, [self.BAD])
+        assert shard.say(want=9, ahead=9).misfits == [], "it is not looked at again and again"
+
+    def test_what_is_given_up(self, shard: Shard, redis: redis_py.Redis) -> None:
+        shard.constants |= {"give_up": 1, "backoff": 0}
+        redis.set(self.BAD, "x")
+        for _ in range(5):
+            time.sleep(0.002)
+            reply = shard.say(health=[("bad", 0, 0, 0)])
+        assert (reply.gone, reply.misfits) == (["bad"], [])
+        shard.put("g", host="good")
+        assert redis.get(self.BAD) == b"x", "it is not ours to rename"
+        assert shard.take() == ["g"]
+
+    @pytest.mark.parametrize("name", ["queue:bad", "pinned:w:bad", "mine:w"])
+    def test_cookie_jars(self, shard: Shard, redis: redis_py.Redis, name: str) -> None:
+        def put(*names: str) -> Reply:
+            return shard.say("v", outbox=[(*admission(one, "bad"), {"jar": "j"}) for one in names])
+
+        put("first")
+        [lease] = shard.say(want=1).leases  # w holds the jar
+        put("second")
+        if name == "queue:bad":  # the worker dies, and its requests go back to the host
+            redis.hdel(f"{KEYS.frontier}:workers", "w")
+        else:
+            redis.delete(f"{KEYS.frontier}:{name}")
+        redis.set(f"{KEYS.frontier}:{name}", "x")
+        reply = shard.say("v") if name == "queue:bad" else put("third")
+        assert reply.misfits == [f"{KEYS.frontier}:{name}"]
+        lost = b"second" if name == "queue:bad" else b"third"
+        assert [letter[0] for letter in self.letters(shard)] == [lost]
+        assert redis.hexists(f"{KEYS.frontier}:requests", lease.id)
+
+    def test_a_worker_says_it_once_and_crawls_on(self, redis: redis_py.Redis, redis_url: str, tmp_path: Path) -> None:
+        with Pages({"/1": "<title>page</title>", "/2": "<title>page</title>"}) as site:
+            redis.set(key := f"{KEYS.frontier}:queue:{canonical_host(site.url)}", "x")
+            redis.rpush("plain:start_urls", f"{site.url}/1", f"{site.url}/2")
+            done = run_scrapy(["crawl", "plain", *MODULES], project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0"))
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count(f"{key} in Redis is not a sorted set") == 1
+        assert (site.hits.total(), redis.xlen(f"{KEYS.frontier}:dead")) == (0, 2)
+
+
+def test_moved_seeds_wait_while_the_frontiers_list_is_of_a_wrong_type(redis: redis_py.Redis) -> None:
+    """A batch that counts as moved is removed where it stood."""
+    keys, arguments = [f"{KEYS.frontier}:seeds", f"{KEYS.frontier}:batches"], ["1.1", "seed"]
+    redis.set(keys[0], "x")
+    with pytest.raises(redis_py.ResponseError, match="WRONGTYPE"):
+        redis.eval(source("seeds_put"), 2, *keys, *arguments)
+    redis.delete(keys[0])
+    assert redis.eval(source("seeds_put"), 2, *keys, *arguments) == 1
+    assert redis.lrange(keys[0], 0, -1) == [b"seed"]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 import redis as redis_py
 
-from crawler.frontier.message import LATER, NEW, Message
+from crawler.frontier.message import LATER, NEW, Message, Reply
 from crawler.frontier.quiet import NOT_QUIET, Quiet
 from crawler.frontier.script import source
+from crawler.frontier.shards import Shards
 from crawler.keys import Keys, shard_of
-from tests.support.shard import Shard, admission
+from tests.support.shard import Shard, Snapshot, admission
 from tests.support.shards import Fleet, Walker
 
 
@@ -123,6 +125,36 @@ def test_a_shard_without_memory_keeps_the_order_of_what_was_admitted_elsewhere(r
     asyncio.run(main())
     assert sorted(asked) == [2, 2, 2]
     assert fleet.held() == 4
+
+
+def test_what_a_shard_lost_before_its_replicas_had_it_is_asked_again(redis: redis_py.Redis) -> None:
+    """Its answer was kept until replicas would have it; the failover took the page, and the answer with it."""
+    fleet = Fleet(redis, random.Random(1), shards=2)
+    host = next(host for host in "abcdefgh" if shard_of(host, 2) == 1)
+    walker, safe = Walker(fleet, "w"), {0, 1}
+    carrier = Shards([fleet.send(keys) for keys in fleet.keys], safe.__contains__, clock=fleet.clock)
+    outbox = [admission("page", host), admission("twice", host, flags=0)]
+    seq = iter(range(1, 9))
+
+    async def say(**fields: Any) -> Reply:
+        return await carrier.carry(Message("w", next(seq), fleet.run, **fields), walker.deliver)
+
+    async def main() -> None:
+        await say(outbox=[admission("before", host)])
+        before = Snapshot(redis)
+        safe.discard(1)
+        assert (await say(outbox=outbox)).verdicts == bytes([LATER] * 2)
+        home = {key: redis.dump(key) for key in redis.scan_iter(f"{fleet.keys[0].frontier}*")}
+        before.restore()  # of the one shard, not of the home
+        for key, dump in home.items():
+            assert dump is not None
+            redis.restore(key, 0, dump, replace=True)
+        assert (await say(outbox=outbox)).lost == [b"1:*"]
+        safe.add(1)
+        assert (await say(outbox=outbox)).verdicts == bytes([NEW] * 2)
+
+    asyncio.run(main())
+    assert fleet.held() == 3
 
 
 @pytest.mark.parametrize("flushed", [[0], [1], [0, 1]])

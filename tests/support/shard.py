@@ -86,6 +86,20 @@ class Shard:
         return [lease.payload.decode() for lease in self.say(worker, want=want, ahead=100, **fields).leases]
 
 
+class Snapshot:
+    """All of Redis at one moment."""
+
+    def __init__(self, client: Redis) -> None:
+        self.client: Any = client
+        self.keys = {key: self.client.dump(key) for key in self.client.keys("*")}
+
+    def restore(self) -> None:
+        """The server stands where it stood then."""
+        self.client.flushdb()
+        for key, dump in self.keys.items():
+            self.client.restore(key, 0, dump)
+
+
 def admission(name: str, host: str = "h", flags: int = FILTER | ADD, priority: int = 0) -> tuple[Any, ...]:
     """One outbox entry whose fingerprint and payload are `name`."""
     return (host, flags, name.encode(), name.encode(), priority, name.encode())

@@ -78,11 +78,30 @@ def test_a_crawl_delay_counts_here_at_once_when_it_is_the_longer_one() -> None:
     assert told(hosts).crawl_delays == [("a", 3000), ("own", 3000), ("a", 0)], "the frontier decides, and hears of all"
 
 
+def test_a_delay_that_a_person_gave_a_host_wins_over_its_crawl_delay_here_too() -> None:
+    hosts = news()
+    hosts.learn(Lease(b"1", 0, 0, "a", b"", delay=500, own_delay=True))
+    hosts.crawl_delay("a", 20.0)
+    assert (hosts.delay("a"), told(hosts).crawl_delays) == (0.5, [("a", 20_000)])
+    hosts.learn(Lease(b"2", 0, 0, "a", b"", delay=20_000))  # the person took it back
+    hosts.crawl_delay("a", 25.0)
+    assert hosts.delay("a") == 25.0
+
+
 def test_a_spared_turn_is_told_only_where_turns_cost() -> None:
     hosts = news(delay=0)
-    hosts.spared("a")
-    hosts.spared("own")
-    assert told(hosts).refunds == ["own"]
+    hosts.spared("a", 98.5)
+    hosts.spared("own", 98.5)
+    assert told(hosts).refunds == [("own", 1500)]
+
+
+def test_the_turn_that_robots_txt_took_is_not_spared() -> None:
+    """Else a page that robots.txt refuses lets the next one start right after robots.txt."""
+    hosts = news()
+    hosts.starts("a", 1.0)
+    for _ in range(2):
+        hosts.spared("a", 100.0)
+    assert told(hosts).refunds == [("a", 0)], "of two that waited for it one had the turn"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from crawler.frontier.message import Message, Reply
 
 def answer(message: Message) -> bytes:
     """What the script would say to an empty message."""
-    reply = [message.seq, 0, b"", [], [], [], b"running", 0, 0, 0, -1, b"", 0, 0, b"", 0, [], False, []]
+    reply = [message.seq, 0, b"", [], [], [], b"running", 0, 0, 0, -1, b"", 0, 0, b"", 0, [], False, [], []]
     packed: bytes = msgpack.packb(reply, use_bin_type=False) + msgpack.packb([])
     return packed
 

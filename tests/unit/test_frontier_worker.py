@@ -49,10 +49,10 @@ def worker_of(**more: Any) -> Worker:
     return Worker(crawler, SPIDER, Policy.from_settings(settings), "w", "1", Plain())
 
 
-def hear(worker: Worker, *leases: Lease, verdicts: bytes = b"", lost: tuple[bytes, ...] = ()) -> None:
+def hear(worker: Worker, *leases: Lease, verdicts: bytes = b"", lost: tuple[bytes, ...] = (), now: int = 0) -> None:
     """One exchange whose answer is this."""
     seq = 1 if worker.reply is None else worker.reply.seq + 1
-    reply = Reply(seq, 0, verdicts, list(leases), list(lost), [], "running", 0, 0, 0, -1, "", False, 0, b"1", 0)
+    reply = Reply(seq, now, verdicts, list(leases), list(lost), [], "running", 0, 0, 0, -1, "", False, 0, b"1", 0)
     worker.apply(worker.collect(seq), reply)
 
 
@@ -153,5 +153,53 @@ def test_the_crawl_delay_for_the_bots_name_counts_up_to_a_limit(
         rules = SimpleNamespace(crawl_delay={"mybot": asked, "other": 1.0}.get)
         worker.on_robots_txt(rules, Request("https://h.example/"))
         assert worker.collect(1).crawl_delays == [("h.example", told or 0)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("silent", "line"),
+    [
+        (3_599_000, "Redis lost its latest writes (a power cut, a failover): what happened since is done again; the 1"),
+        (3_601_000, "This worker was not heard of for 3601 s, so the frontier forgot it; the 1"),
+    ],
+)
+def test_what_is_said_of_leases_that_went_back(silent: int, line: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        worker = worker_of()
+        hear(worker, lease("1"), now=1000)
+        hear(worker, lost=(b"*",), now=1000 + silent)
+        assert worker.next_request() is None
+
+    asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == [f"{line} requests that this worker held went back"]
+
+
+def test_a_queue_of_a_wrong_type_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        worker = worker_of()
+        for seq in (1, 2):
+            reply = Reply(seq, 0, b"", [], [], [], "running", 0, 0, 0, -1, "", False, 0, b"1", 0, misfits=["B:queue:h"])
+            worker.apply(worker.collect(seq), reply)
+
+    asyncio.run(main())
+    [record] = caplog.records
+    assert record.getMessage().startswith("B:queue:h in Redis is not a sorted set, something else wrote it")
+    assert "`scrapy frontier requeue spider --reason 'not a sorted set'`" in record.getMessage()
+
+
+def test_a_host_that_says_not_now_to_media_is_left_alone_too() -> None:
+    async def main() -> None:
+        worker = worker_of(FRONTIER_HOST_DELAY=1)
+        hear(worker, lease("1"))
+        image = Request("https://h.example/image")
+        worker.reaches_host(image, worker._clock())
+        worker.host_failed(image)
+        assert worker.collect(2).health == [], "how a host is, its pages tell"
+        worker.host_failed(image, retry_after=120)
+        message = worker.collect(2)
+        [(host, fine, ago, retry_after)] = message.health
+        assert (host, fine, retry_after, message.gives) == ("h.example", 0, 120_000, [b"1"])
+        assert 0 <= ago < 1000
 
     asyncio.run(main())

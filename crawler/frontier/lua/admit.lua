@@ -16,7 +16,7 @@ end
 
 -- What is seen, unless only a worker that died could have run it: then it is new again (1). While that worker lives the
 -- answer may change (3), so nobody may remember it.
-local any_local = count > 0 and redis.call('EXISTS', locals_key) == 1
+local any_local = sizes[locals_key] > 0
 local function seen(i)
   local fingerprint = any_local and fingerprint_of(i)
   local holder = fingerprint and redis.call('HGET', locals_key, fingerprint)
@@ -93,7 +93,7 @@ end
 local function push_new()
   ids = redis.call('HINCRBY', meta_key, 'ids', count)
   local last_id = ids - count
-  local records, queues, woken, buried, letters = {}, {}, {}, {}, {}
+  local records, queues, hosts, pinned, buried, letters = {}, {}, {}, {}, {}, {}
   for i = 1, count do
     if verdicts[i] == '1' then
       local place, flags, priority, _, middle, last = row(i)
@@ -104,19 +104,21 @@ local function push_new()
         local id, host = last_id + i, host_names[place]
         local id_text, queue = tostring(id), queues[host]
         records[2 * pushed - 1], records[2 * pushed] = id_text, string.sub(texts, middle, last)
-        local order, jar = order_of(priority, id, id_text), jars[i]
+        local order, jar, holder = order_of(priority, id, id_text), jars[i], nil
         if jar then
           redis.call('HSET', pins_key, id_text, jar)
-          any_pins = true
+          any_pins, holder = true, holder_of(jar)
         end
         local reason = any_special and limits_of(host).given_up and hopeless(host)
         if dead[i] then letters[id_text] = {host, dead[i][1], dead[i][2]}
         elseif reason then
           buried[#buried + 1] = {id_text, host, reason}
-        elseif not (jar and pinned_to_holder(id_text, host, order, jar)) then
+        elseif holder then
+          pinned[#pinned + 1] = {holder, host, order, id_text}
+        else
           if not queue then
             queue = {}
-            queues[host], woken[#woken + 1] = queue, host
+            queues[host], hosts[#hosts + 1] = queue, host
           end
           local n = #queue
           queue[n + 1], queue[n + 2] = order, id_text
@@ -131,8 +133,8 @@ local function push_new()
     drop({id})
   end
   for _, one in ipairs(buried) do bury_hopeless({one[1]}, one[2], one[3]) end
-  for _, host in ipairs(woken) do redis.call('ZADD', queue_key(host), unpack(queues[host])) end
-  wake(woken)
+  for _, one in ipairs(pinned) do pin(unpack(one)) end
+  wake(lined_up(queues, hosts))
 end
 
 if count > 0 and msg.drain then

@@ -67,6 +67,15 @@ local function ask_for(list, command, key)   -- the same for a command that answ
   return found
 end
 
+-- Takes from a queue.  What something else wrote in its place is left alone and told: one key of many must not end the crawl.
+local misfits = {}
+local function pop(queue, n)
+  local popped = redis.pcall('ZPOPMIN', queue, n)
+  if not popped.err then return popped end
+  misfits[#misfits + 1] = queue
+  return {}
+end
+
 -- ---------------------------------------------------------------- replay of a lost reply
 -- Kept is what does not change; the payloads of the leases are added each time.
 local function with_payloads(packed, leases)
@@ -103,7 +112,7 @@ local META = {'run', 'state', 'name', 'start', 'start_owner', 'start_until', 'pa
   'looked', 'silent', 'ids', 'given_up'}
 for i, value in ipairs(redis.call('HMGET', meta_key, unpack(META))) do meta[META[i]] = value or nil end
 if meta.run ~= msg.run then
-  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, '', 0, {}, false, {}}, {})
+  return cmsgpack.pack({msg.seq, now, '', {}, {}, {}, 'lost', 0, 0, 0, -1, '', 0, 0, '', 0, {}, false, {}, {}}, {})
 end
 local ids = tonumber(meta.ids or 0)   -- how many were ever given
 
@@ -111,10 +120,12 @@ local dedup, problem = dedup_open(dedup_base, msg.dedup)
 if not dedup then return redis.error_reply('DEDUP ' .. problem) end
 
 -- A key that something else wrote would end the script half-way: pages seen that stand in no queue, requests without a lease.
+-- (One queue of many must not end a crawl: see line_up in leases.lua.)
+local sizes = {}
 for command, keys in pairs({
-  HLEN = {requests_key, owners_key, deliveries_key, inflight_key, hosts_key, pages_key, locals_key, pins_key, workers_key},
-  ZCARD = {leases_key, ready_key, due_key}, SCARD = {starts_key}, XLEN = {dead_key}}) do
-  for _, key in ipairs(keys) do redis.call(command, key) end
+  HLEN = {requests_key, owners_key, deliveries_key, inflight_key, hosts_key, pages_key, locals_key, pins_key, jars_key, workers_key},
+  ZCARD = {leases_key, ready_key, due_key}, SCARD = {starts_key, gone_key, holders_key}, XLEN = {dead_key}}) do
+  for _, key in ipairs(keys) do sizes[key] = redis.call(command, key) end
 end
 
 -- No exchange from anybody for a while: an outage, in which nobody could renew anything.
@@ -172,7 +183,7 @@ if #msg.renew > 0 then
   call_with(deadlines, 'ZADD', leases_key, 'XX')
 end
 for _, start in ipairs(msg.started) do rest_until(start[1], now + start[2]) end
-for _, host in ipairs(msg.refunds) do refund(host) end
+for i = #msg.refunds, 1, -1 do refund(msg.refunds[i][1], msg.refunds[i][2]) end   -- the last turns first
 local reserved = {}
 for i, host in ipairs(msg.turns) do reserved[i] = reserve(host) end
 for _, news in ipairs(msg.crawl_delays) do note_crawl_delay(news[1], news[2]) end
@@ -196,7 +207,7 @@ if now >= hold then
     if #ids > 0 then requeue(ids, values) end
   end
 end
-if redis.call('EXISTS', gone_key) == 1 then bury_what_is_gone() end
+if any_gone then bury_what_is_gone() end
 if any_pins then free_jars_of_the_dead() end
 if msg.bye or msg.seq % 16 == 0 then redis.call('ZREMRANGEBYSCORE', due_key, '-inf', now_text) end   -- past turns say nothing
 
@@ -259,7 +270,7 @@ end
 local leased = redis.call('ZCARD', leases_key)
 local reply = {msg.seq, now, table.concat(verdicts), leases, lost, unacked, state, held - leased, leased,
   redis.call('XLEN', dead_key), next_due, start_state, meta.paused == '1' and 1 or 0, now - last_work,
-  dedup.epoch, ids, gone_hosts, odd_seeds, reserved}
+  dedup.epoch, ids, gone_hosts, odd_seeds, reserved, misfits}
 local packed = cmsgpack.pack(reply)
 keep(mark .. packed)
 if msg.bye then

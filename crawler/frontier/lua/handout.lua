@@ -10,7 +10,7 @@ local function grant(id, host, order, start, counted)
   grants[n + 1], grants[n + 2] = start == now and deadline or start + msg.lease, id
   holders[n + 1], holders[n + 2] = id, worker .. '\n' .. host .. '\n' .. order .. (counted and '\n1' or '\n0')
   leases[#leases + 1] = {id, start - now, 0, host, host == '' and 0 or limits_of(host).delay,
-    host ~= '' and limits_of(host).failing or false}
+    host ~= '' and limits_of(host).failing or false, host ~= '' and limits_of(host).own_delay or false}
 end
 
 -- Hands out up to `share` requests of a host and says when the host's next turn is.  `pinned`: of those that only this
@@ -23,13 +23,14 @@ local function lease_from(host, turn, share, pinned)
     if pinned then redis.call('ZADD', line, now + AHEAD * 2, host) else gone[#gone + 1] = host end
   end
   if limit.blocked then return leave() end
-  local start, n, paced, busy = now, share, host ~= '' and limit.delay > 0, 0
+  local start, n, paced, busy = now, share, host ~= '' and limit.counted, 0
   if paced then
     if any_pins then turn = math.max(turn, tonumber(redis.call('ZSCORE', due_key, host) or 0)) end
     start, busy = math.max(now, turn), tonumber(redis.call('HGET', inflight_key, host) or 0)
-    n = math.min(n, math.floor((now + AHEAD - start) / limit.delay) + 1, limit.concurrency - busy)
+    n = math.min(n, limit.concurrency - busy)
+    if limit.delay > 0 then n = math.min(n, math.floor((now + AHEAD - start) / limit.delay) + 1) end
   end
-  local popped = n > 0 and redis.call('ZPOPMIN', queue, n) or {}
+  local popped = n > 0 and pop(queue, n) or {}
   local emptied = n > 0 and #popped < 2 * n
   if any_pins and not pinned then popped = without_others_jars(popped, host) end
   for i = 1, #popped, 2 do

@@ -8,8 +8,8 @@
 --   resting                      until when it is left alone
 --   given_up                     since when what is queued for it goes to the dead letters (see below)
 
-local any_special = redis.call('EXISTS', hosts_key) == 1
-local usual = {delay = msg.delay, concurrency = msg.concurrency}
+local any_special = sizes[hosts_key] > 0
+local usual = {delay = msg.delay, concurrency = msg.concurrency, counted = msg.delay > 0}
 local limits = {}
 
 local function record_of(host)
@@ -37,7 +37,9 @@ local function limits_of(host)
       blocked = record.blocked,
       given_up = record.given_up,
       failing = record.failures and true or false,
+      own_delay = record.delay and true or false,
     }
+    known.counted = known.delay > 0 or record.concurrency or concurrency ~= msg.concurrency
   end
   limits[host] = known
   return known
@@ -47,7 +49,7 @@ local function may_wake(host)
   if host == '' then return true end
   local limit = limits_of(host)
   if limit.blocked then return false end
-  return limit.delay == 0 or tonumber(redis.call('HGET', inflight_key, host) or 0) < limit.concurrency
+  return not limit.counted or tonumber(redis.call('HGET', inflight_key, host) or 0) < limit.concurrency
 end
 
 -- Hosts with queued requests come back in turn, unless they are there already, blocked, or as busy as they may be.
@@ -76,11 +78,12 @@ local function reserve(host)
   return {host, start - now}
 end
 
--- A lease whose request never reached the host (answered from the HTTP cache, refused by robots.txt) costs no turn.
-local function refund(host)
-  local due = redis.call('ZSCORE', due_key, host)
-  if due then
-    local when = math.max(now, due - limits_of(host).delay)
+-- A lease whose request never reached the host (answered from the HTTP cache, refused by robots.txt) costs no turn, if it was
+-- the last one: a later one is somebody's, and a rest that the host asked for is none.  `ago`: when it was to start.
+local function refund(host, ago)
+  local due, delay = redis.call('ZSCORE', due_key, host), limits_of(host).delay
+  if due and due - delay <= now - ago + delay / 2 then
+    local when = math.max(now, due - delay)
     redis.call('ZADD', due_key, 'XX', when, host)
     redis.call('ZADD', ready_key, 'XX', when, host)
   end
@@ -98,10 +101,11 @@ end
 -- for one now and then that tries whether the host is back; any answer ends it.
 local HOPELESS = 5
 local BURIED = 200   -- dead letters of given-up hosts per exchange
-local gone_hosts = {}
+local gone_hosts, any_gone = {}, sizes[gone_key] > 0
 
 local function set_aside(queue, host)
-  if redis.call('EXISTS', base .. ':gone:' .. queue) == 0 and redis.call('EXISTS', base .. ':' .. queue) == 1 then
+  if redis.call('EXISTS', base .. ':gone:' .. queue) == 0 and redis.call('TYPE', base .. ':' .. queue).ok == 'zset' then
+    any_gone = true
     redis.call('RENAME', base .. ':' .. queue, base .. ':gone:' .. queue)
     redis.call('SADD', gone_key, queue .. '\n' .. host)
   end

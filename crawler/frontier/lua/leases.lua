@@ -23,22 +23,38 @@ local function release(ids, values)
   wake(woken)
 end
 
+-- Puts entries (order, id, ...) into a host's queue; false when something else wrote that key (see pop).
+function line_up(queue, host, entries)
+  for first = 1, #entries, MANY do
+    local added = redis.pcall('ZADD', queue, unpack(entries, first, math.min(first + MANY - 1, #entries)))
+    if type(added) == 'table' then return stray(queue, host, entries) end
+  end
+  return true
+end
+
+local function lined_up(queues, hosts)   -- those whose queue is one
+  local found = {}
+  for _, host in ipairs(hosts) do
+    if line_up(queue_key(host), host, queues[host]) then found[#found + 1] = host end
+  end
+  return found
+end
+
 local function requeue(ids, values)
   release(ids, values)
-  local queues, woken = {}, {}
+  local queues, hosts = {}, {}
   for i, value in ipairs(values) do
     local owner, jar = owner_of(value), any_pins and redis.call('HGET', pins_key, ids[i])
     if not pinned_to_holder(ids[i], owner.host, owner.order, jar) then
       local queue = queues[owner.host]
       if not queue then
         queue = {}
-        queues[owner.host], woken[#woken + 1] = queue, owner.host
+        queues[owner.host], hosts[#hosts + 1] = queue, owner.host
       end
       queue[#queue + 1], queue[#queue + 2] = owner.order, ids[i]
     end
   end
-  for host, queue in pairs(queues) do call_with(queue, 'ZADD', queue_key(host)) end
-  wake(woken)
+  wake(lined_up(queues, hosts))
 end
 
 local function drop(ids)
@@ -70,10 +86,19 @@ local function bury_hopeless(ids, host, reason)
   drop(ids)
 end
 
+-- What has no queue to go to, for something else wrote that key, goes to the dead letters and can be requeued.
+function stray(queue, host, entries)
+  misfits[#misfits + 1] = queue
+  local ids, kind = {}, redis.call('TYPE', queue).ok
+  for i = 2, #entries, 2 do ids[i / 2] = entries[i] end
+  bury_hopeless(ids, host, queue .. ' is a ' .. kind .. ' in Redis, not a sorted set: rename or delete it, then requeue')
+  return false
+end
+
 local function bury_what_is_gone()
   local queue, host = string.match(redis.call('SRANDMEMBER', gone_key), '^(.*)\n(.*)$')
   local key, ids = base .. ':gone:' .. queue, {}
-  local popped = redis.call('ZPOPMIN', key, BURIED)
+  local popped = pop(key, BURIED)
   for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
   local record = record_of(host)
   if #ids > 0 then

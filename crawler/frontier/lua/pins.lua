@@ -8,10 +8,13 @@
 -- and who leases the first request of a jar then holds it, and all that follow.
 
 local FREED = 200   -- requests of a dead worker that go back in one exchange
-local any_pins = redis.call('EXISTS', pins_key) == 1
+local any_pins = sizes[pins_key] > 0
+local line_up, stray   -- in leases.lua
 
 local function mine_key(name) return base .. ':mine:' .. name end
 local function pinned_key(name, host) return base .. ':pinned:' .. name .. ':' .. host end
+
+if any_pins then redis.call('ZCARD', mine_key(worker)) end   -- of a wrong type: nothing is written yet
 
 local lives = {[worker] = true}
 local function alive(name)
@@ -29,9 +32,10 @@ end
 
 local function pin(holder, host, order, id)
   local due = tonumber(redis.call('ZSCORE', due_key, host) or 0)
-  redis.call('ZADD', pinned_key(holder, host), order, id)
-  redis.call('ZADD', mine_key(holder), 'NX', math.max(now, due), host)
-  redis.call('SADD', holders_key, holder)
+  local mine = mine_key(holder)
+  local added = redis.pcall('ZADD', mine, 'NX', math.max(now, due), host)
+  if type(added) == 'table' then return stray(mine, host, {order, id}) end
+  if line_up(pinned_key(holder, host), host, {order, id}) then redis.call('SADD', holders_key, holder) end
 end
 
 -- Where a request belongs that is queued: true when it went to the worker that holds its jar.
@@ -63,10 +67,10 @@ local function free_jars_of_the_dead()
   for _, name in ipairs(redis.call('SMEMBERS', holders_key)) do
     local host = not alive(name) and redis.call('ZRANGE', mine_key(name), 0, 0)[1]
     if host then
-      local freed, queue = redis.call('ZPOPMIN', pinned_key(name, host), FREED), {}
+      local freed, queue = pop(pinned_key(name, host), FREED), {}
       for i = 1, #freed, 2 do queue[i], queue[i + 1] = freed[i + 1], freed[i] end
-      if #queue > 0 then redis.call('ZADD', queue_key(host), unpack(queue)); wake({host}) end
-      if redis.call('EXISTS', pinned_key(name, host)) == 0 then redis.call('ZREM', mine_key(name), host) end
+      if #queue > 0 and line_up(queue_key(host), host, queue) then wake({host}) end
+      if #freed < 2 * FREED then redis.call('ZREM', mine_key(name), host) end
     elseif not alive(name) then
       redis.call('SREM', holders_key, name)
     end
