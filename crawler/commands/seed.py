@@ -18,9 +18,8 @@ from crawler.errors import one_line as in_one_line
 
 if TYPE_CHECKING:
     import redis
-    from scrapy import Spider
 
-    from crawler.frontier.seedfile import Line
+    from crawler.frontier.seedfile import Line, Reader
     from crawler.frontier.seedkey import Seed, SeedKey
 
 CHUNK = 1000  # seeds per command: about 100 kB
@@ -83,7 +82,7 @@ class Command(ScrapyCommand):
         settings = self.settings.copy()
         spider_class.update_settings(settings)
         reader = Reader(spider_class, _priority(opts.priority), opts.dedup, refuses_private(settings))
-        _check_own_format(spider_class, reader)
+        _check_own_format(reader)
         key = SeedKey.of(spider_class, self.settings)
         with _input(args[1:], opts.file) as (file, name):
             connection.check(self.settings)
@@ -168,12 +167,11 @@ def _priority(value: str | None) -> int | None:
     return None if value is None else whole_number("--priority", value, low=None)
 
 
-def _check_own_format(spider_class: type[Spider], reader: object) -> None:
+def _check_own_format(reader: Reader) -> None:
     from crawler.frontier.seeds import makes_own_requests
 
-    if makes_own_requests(spider_class) and (
-        getattr(reader, "priority", None) is not None or getattr(reader, "dedup", False)
-    ):
+    spider_class = reader.spider_class
+    if makes_own_requests(spider_class) and (reader.priority is not None or reader.dedup):
         raise ConfigError(
             "--priority/--dedup", spider_class.name, "this spider reads its seeds itself; put such wishes into the seed"
         )

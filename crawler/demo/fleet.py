@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+
+from crawler.embedded.child import dies_with_parent
 
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
 
@@ -34,7 +36,7 @@ class Fleet:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a Ctrl-C in the terminal is for the demo, which then ends them itself
-                preexec_fn=_dies_with_parent(),  # noqa: PLW1509 (the demo has no threads)
+                preexec_fn=dies_with_parent(signal.SIGKILL),  # noqa: PLW1509 (the demo has no threads)
             )
 
     def log(self, name: str) -> Path:
@@ -73,19 +75,3 @@ class Fleet:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _dies_with_parent() -> Callable[[], None] | None:
-    """On Linux the kernel ends a worker whose demo was killed; elsewhere it waits until ended by hand."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import ctypes
-
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def in_child() -> None:
-        prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return in_child

@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+from crawler.embedded.child import dies_with_parent
 from crawler.embedded.folder import ALONE, ask, find_server, open_lock, socket_path, try_lock
 
 _TICK = 0.1  # how often the supervisor looks (two system calls)
@@ -18,7 +18,7 @@ _STOP_SECONDS = 20.0  # for a server to write its file out before it is killed
 
 
 class _Supervisor:
-    """Parent of the server: restarts it when it dies, ends it when no worker is left."""
+    """`server_lock`: descriptor of the lock that each server inherits."""
 
     def __init__(self, folder: Path, server_lock: int) -> None:
         self.folder, self.server_lock = folder, server_lock
@@ -52,7 +52,8 @@ class _Supervisor:
         self._tidy()
         child = subprocess.Popen(
             _server_command(self.folder), cwd=self.folder, stdin=subprocess.DEVNULL,
-            pass_fds=[self.server_lock], preexec_fn=_dies_with_parent(),  # noqa: PLW1509 (there are no threads here)
+            pass_fds=[self.server_lock],
+            preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509 (there are no threads here)
         )  # fmt: skip
         (self.folder / "server.pid").write_text(f"{child.pid}\n")
         return child
@@ -69,22 +70,6 @@ def _server_command(folder: Path) -> list[str]:
         "--unixsocketperm", "700", "--dir", ".", "--logfile", "server.log", "--daemonize", "no",
         "--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction",
     ]  # fmt: skip
-
-
-def _dies_with_parent() -> Callable[[], None] | None:
-    """On Linux: the kernel ends the server politely when the supervisor is killed. Elsewhere the next start does."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import ctypes
-
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def in_child() -> None:
-        prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return in_child
 
 
 def _take_over(folder: Path) -> int:
