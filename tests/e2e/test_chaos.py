@@ -87,6 +87,7 @@ def test_nothing_is_lost_in_chaos(seed: int, site: Callable[..., Site], tmp_path
             chaos.strike()
             time.sleep(chaos.rng.random() * 2)
         print(chaos.events)
+        assert chaos.events, "the crawl was over before anything happened"
         chaos.replace()
         crew.until(lambda: not crew.running(), "all workers ended", 150)
         for name, worker in crew.workers.items():

@@ -85,7 +85,7 @@ def test_the_jar_of_a_worker_that_is_gone_goes_to_another_as_a_whole(shard: Shar
     else:
         shard.say("w", gives=[lease.id], bye=True)
     shard.say("u")
-    found = {worker: [] for worker in ("u", "v")}  # type: dict[str, list[str]]
+    found: dict[str, list[str]] = {worker: [] for worker in ("u", "v")}
     for _ in range(300):
         for worker, had in found.items():
             leases = take(shard, worker, 9)

@@ -29,9 +29,9 @@ def test_items_go_into_the_list_and_the_feed(
 
 def test_off_by_default(redis: redis_py.Redis, redis_url: str, tmp_path: Path) -> None:
     with Pages(quotes_site(pages=1)) as site:
-        run_scrapy(
-            ["crawl", "quotes", "-a", f"start={site.url}/"], project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0")
-        )
+        env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0")
+        done = run_scrapy(["crawl", "quotes", "-a", f"start={site.url}/"], env)
+    assert done.returncode == 0, done.stderr
     assert site.hits["/"] == 1
     assert not redis.exists("quotes:items")
 

@@ -172,7 +172,7 @@ def nested_extensions(levels: int) -> bytes:
             msgpack.packb(
                 [1, URL, None, {7: {"v": msgpack.ExtType(6, msgpack.packb([1, 2, 3, 4, 0, "../../etc/passwd"]))}}]
             ),
-            "",
+            "damaged payload",
         ),
         (nested_extensions(2000), "damaged payload"),
         (
