@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 import redis as redis_py
 
-pytest.register_assert_rewrite("tests.support", "tests.e2e.crew", "tests.e2e.compose_checks")  # their asserts tell what they compared, too
+# Their asserts tell what they compared, too.
+pytest.register_assert_rewrite("tests.support", "tests.e2e.crew", "tests.e2e.compose_checks")
 
 from tests.support import project  # noqa: E402 (what is imported before it is asked for is not rewritten)
 from tests.support.server import RedisServer  # noqa: E402

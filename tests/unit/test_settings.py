@@ -187,7 +187,9 @@ def test_identity_is_in_the_user_agent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dotted_paths_in_the_page_exist() -> None:
-    for path in _paths(WIRING):
+    paths = _paths(WIRING)
+    assert paths
+    for path in paths:
         module, _, name = path.rpartition(".")
         assert hasattr(importlib.import_module(module), name), path
 
