@@ -10,7 +10,9 @@ import argparse
 import importlib.util
 import json
 import random
+import statistics
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,8 @@ from tests.support.server import RedisServer
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 HOSTS, BATCH = 1000, 256
+SIZES = [10_000, 100_000, 1_000_000, 1_300_000]
+CAPACITY = 1_200_000  # of the memory's first layer: up to here only the queue grows, beyond it the memory does as well
 LINKS, REPEATS, INTERNAL = 50, 0.8, 0.9  # of a page: links, share seen before, share that stays on its host
 NATIVE = "native 1e-6"
 KINDS: dict[str, type[RedisDupeFilter]] = {"bitmap 1e-6": BloomDupeFilter, "compact 1e-7": CompactDupeFilter}
@@ -69,7 +73,8 @@ class Driver:
     rng: random.Random = field(default_factory=lambda: random.Random(3))
 
     def __post_init__(self) -> None:
-        settings = Settings({"BLOOM_BACKEND": self.backend, "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 16})
+        settings = Settings({"BLOOM_BACKEND": self.backend, "BLOOM_CAPACITY": CAPACITY})
+        settings.setdict({"DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 16})
         crawler = get_crawler(Spider, {"REQUEST_FINGERPRINTER_CLASS": CanonicalFingerprinter})
         self.spider = crawler._create_spider("bench")
         self.fingerprinter = CanonicalFingerprinter.from_crawler(crawler)
@@ -101,15 +106,22 @@ class Driver:
         )
         return Reply.unpack(reply)
 
-    def fill(self, count: int) -> float:
-        """Admits `count` new requests; server CPU seconds."""
-        began = cpu(self.client)
+    def fill(self, count: int) -> None:
+        """Admits `count` new requests."""
         for first in range(self.made, self.made + count, BATCH):
-            last = min(first + BATCH, self.made + count)
-            self.say(outbox=[self.entry(number) for number in range(first, last)])
-        self.made += count
-        self.last = [self.made - HOSTS + (host - self.made) % HOSTS for host in range(HOSTS)]
+            self.admit([self.entry(number) for number in range(first, min(first + BATCH, self.made + count))])
+        self.settle(self.made + count)
+
+    def admit(self, entries: list[Any]) -> float:
+        """One exchange of new requests; server CPU seconds."""
+        began = cpu(self.client)
+        self.say(outbox=entries)
         return cpu(self.client) - began
+
+    def settle(self, made: int) -> None:
+        """What `page` takes as seen: the requests below `made`."""
+        self.made = made
+        self.last = [made - HOSTS + (host - made) % HOSTS for host in range(HOSTS)]
 
     def page(self, host: int) -> list[Any]:
         """The links of a page of a host."""
@@ -137,6 +149,13 @@ class Driver:
             done += len(leases)
         return cpu(self.client) - began
 
+    def status(self) -> float:
+        """Seconds that `scrapy frontier status` takes."""
+        control = Control(self.client, self.keys.frontier, SeedKey("bench:start_urls", "list"))
+        began = time.perf_counter()
+        control.status()
+        return time.perf_counter() - began
+
 
 def native() -> list[str]:
     """The server's own filter, where there is the module for it."""
@@ -148,30 +167,48 @@ def server_for(name: str) -> RedisServer:
     return start("valkey+module") if name == NATIVE else RedisServer()
 
 
-def measure(sizes: list[int], pages: int) -> list[dict[str, Any]]:
-    """One row per kind and size of the queue."""
+def fill_all(drivers: dict[int, Driver]) -> dict[int, float]:
+    """Fills each server up to its size, each batch made once for all; server CPU seconds."""
+    used = dict.fromkeys(drivers, 0.0)
+    maker = next(iter(drivers.values()))
+    for first in range(0, max(drivers), BATCH):
+        entries = [maker.entry(number) for number in range(first, first + BATCH)]
+        for size, driver in drivers.items():
+            if first < size:
+                used[size] += driver.admit(entries[: size - first])
+    for size, driver in drivers.items():
+        driver.settle(size)
+    return used
+
+
+def measure(sizes: list[int], pages: int, turns: int = 10) -> list[dict[str, Any]]:
+    """One row per kind and size of the queue; the sizes crawl in turns, so that a machine's changing pace is in all."""
     rows = []
     for name in [*KINDS, *native()]:
-        with server_for(name) as server, server.client() as client:
-            kind = KINDS.get(name, BloomDupeFilter)
-            driver = Driver(client, kind, backend="native" if name == NATIVE else "bitmap")
+        with ExitStack() as stack:
+            drivers, empty = {}, {}
             for size in sizes:
-                before, new = memory(client), size - driver.made
-                admitted = driver.fill(new)
-                grown = (memory(client) - before) / new
-                crawled = driver.crawl(pages)
-                control = Control(client, driver.keys.frontier, SeedKey("bench:start_urls", "list"))
-                began = time.perf_counter()
-                control.status()
+                client = stack.enter_context(stack.enter_context(server_for(name)).client())
+                kind = KINDS.get(name, BloomDupeFilter)
+                drivers[size] = Driver(client, kind, backend="native" if name == NATIVE else "bitmap")
+                empty[size] = memory(client)
+            admitted = fill_all(drivers)
+            full = {size: memory(driver.client) for size, driver in drivers.items()}
+            crawled: dict[int, list[float]] = {size: [] for size in sizes}
+            for _ in range(turns):
+                for size, driver in drivers.items():
+                    crawled[size].append(driver.crawl(pages // turns) / (pages // turns))
+            for size, driver in drivers.items():
+                page = statistics.median(crawled[size])
                 rows.append(
                     {
                         "dupefilter": name,
                         "queued": size,
-                        "admit_us": 1e6 * admitted / new,
-                        "page_us": 1e6 * crawled / pages,
-                        "pages_per_core": pages / crawled,
-                        "bytes_per_request": grown,
-                        "status_ms": 1000 * (time.perf_counter() - began),
+                        "admit_us": 1e6 * admitted[size] / size,
+                        "page_us": 1e6 * page,
+                        "pages_per_core": 1 / page,
+                        "bytes_per_request": (full[size] - empty[size]) / size,
+                        "status_ms": 1000 * driver.status(),
                     }
                 )
     return rows
@@ -201,7 +238,7 @@ def test_cost_does_not_grow_with_the_queue() -> None:
 def main() -> None:
     """All sizes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--pages", type=int, default=3000)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
