@@ -4,7 +4,8 @@
 
 In the environment, too: BENCH_CONCURRENT, BENCH_SECONDS (stop after so many), BENCH_BORN (when the process was made),
 BENCH_TURNS (seconds of each turn with and without metrics, for ours).
-MODE: memory (Scrapy alone), scrapy-redis, bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page).
+MODE: memory (Scrapy alone), scrapy-redis, bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page), compact
+(the same with CompactDupeFilter).
 """
 
 from __future__ import annotations
@@ -123,8 +124,10 @@ class Lag:
 def main(mode: str, url: str) -> None:
     """Crawls once and prints the figures."""
     worst = [0.0]
-    settings = dict(project_settings() if mode == "ours" else PEERS[mode])
-    if mode == "ours":
+    settings = dict(PEERS[mode] if mode in PEERS else project_settings())
+    if mode == "compact":
+        settings["DUPEFILTER_CLASS"] = "crawler.dedup.CompactDupeFilter"
+    if mode not in PEERS:
         from crawler.frontier.message import Message, Reply
         from crawler.frontier.worker import Worker
 

@@ -52,7 +52,7 @@ def check_the_image_builds(stack: Stack, _: Path) -> None:
     inside = ("run", "--rm", "--network", "none", "--entrypoint", "sh", image, "-c")
     print("MB of it in", " ".join(stack.docker(*inside, "du -sm /venv /app").split()))
     stack.docker(*inside, "for tool in gcc cc make g++; do ! command -v $tool || exit 1; done")
-    stack.docker(*inside, "! test -e /venv/bin/pip; ! touch /app/x")
+    stack.docker(*inside, "! test -e /venv/bin/pip && ! touch /app/x && ls /app/crawler/__pycache__/settings.*.pyc")
 
 
 def check_three_workers_crawl_to_the_end(stack: Stack, folder: Path) -> None:
