@@ -55,6 +55,16 @@ def frontier(quick: bool) -> Any:
     return bench_frontier.measure(sizes, pages=500 if quick else 3000)
 
 
+def start(quick: bool) -> Any:
+    """How long a worker takes to its first request."""
+    return bench_worker.measure_start(2 if quick else 15)
+
+
+def exchange(quick: bool) -> Any:
+    """The server's cost of a page by the pages that share an exchange."""
+    return bench_frontier.measure_exchange(3 if quick else 9)
+
+
 def scaling(quick: bool) -> Any:
     """One, two and eight workers of a slow site."""
     return bench_scaling.measure_scaling(1, 8, (1, 2)) if quick else bench_scaling.measure_scaling(5, 15)
@@ -72,7 +82,9 @@ def capacity(quick: bool) -> Any:
 
 PARTS: dict[str, Callable[[bool], Any]] = {
     "worker": worker,
+    "start": start,
     "frontier": frontier,
+    "exchange": exchange,
     "capacity": capacity,
     "held": held,
     "scaling": scaling,

@@ -22,21 +22,21 @@ import pytest
 import redis
 
 from crawler.frontier import message as message_
-from tests.benchmarks import bench_frontier
-from tests.benchmarks.bench_frontier import HOSTS, KINDS, Driver, cpu
+from tests.benchmarks.bench_frontier import KINDS
+from tests.benchmarks.driver import FIFTY, Driver, Mix, cpu
 from tests.support.server import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 PAGES_PER_CALL = 5
-MIXES = {"50 links, 80 % seen": (50, 0.8), "7 links, 40 % seen": (7, 0.4)}
+MIXES = {"50 links, 80 % seen": FIFTY, "7 links, 40 % seen": Mix(FIFTY.hosts, 7, 0.4)}
+HOSTS = FIFTY.hosts
 
 
 def drive(port: int, kind: str, mix: str, name: str, pages: int) -> None:
     """One process: prints "ready", waits for a line, says everything, prints pages, and moments of begin and end."""
-    links, repeats = MIXES[mix]
-    with redis.Redis(port=port) as client, mock.patch.multiple(bench_frontier, LINKS=links, REPEATS=repeats):
-        driver = Driver(client, KINDS[kind], name=name)
+    with redis.Redis(port=port) as client:
+        driver = Driver(client, KINDS[kind], name=name, mix=MIXES[mix])
         driver.made = 10 * HOSTS
         # Every process finds pages of its own.
         driver.last = [driver.made - HOSTS + host + HOSTS * 10_000 * (1 + int(name[1:])) for host in range(HOSTS)]

@@ -17,8 +17,9 @@ import redis
 from scrapy.utils.request import fingerprint
 
 from crawler.frontier.message import Message, columns
-from tests.benchmarks.bench_frontier import KINDS, Driver, cpu
+from tests.benchmarks.bench_frontier import KINDS
 from tests.benchmarks.bench_worker import crawl, plain_site, reads
+from tests.benchmarks.driver import Driver, cpu
 from tests.site.server import SiteProcess
 from tests.support.server import RedisServer
 

@@ -9,152 +9,25 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import random
 import statistics
-import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
-from scrapy import Request, Spider
-from scrapy.settings import Settings
-from scrapy.utils.test import get_crawler
 
-from crawler.canonical import CanonicalFingerprinter
 from crawler.dedup import BloomDupeFilter, CompactDupeFilter
 from crawler.dedup.dupefilter import RedisDupeFilter
-from crawler.frontier import payload
-from crawler.frontier.control import Control
-from crawler.frontier.message import ADD, FILTER, Message, Reply
-from crawler.frontier.policy import Policy
-from crawler.frontier.script import source
-from crawler.frontier.seedkey import SeedKey
-from crawler.frontier.slot import host_of
-from crawler.keys import Keys
+from tests.benchmarks.driver import BATCH, Driver, Mix, memory
 from tests.support.seen import start
 from tests.support.server import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
-HOSTS, BATCH = 1000, 256
-SIZES = [10_000, 100_000, 1_000_000, 1_300_000]
-CAPACITY = 1_200_000  # of the memory's first layer: up to here only the queue grows, beyond it the memory does as well
-LINKS, REPEATS, INTERNAL = 50, 0.8, 0.9  # of a page: links, share seen before, share that stays on its host
+SIZES = [10_000, 100_000, 1_000_000, 1_300_000]  # the last is more than the memory's first layer takes (driver.py)
+PAGES_PER_EXCHANGE = (1, 5, 20, 40)
 NATIVE = "native 1e-6"
 KINDS: dict[str, type[RedisDupeFilter]] = {"bitmap 1e-6": BloomDupeFilter, "compact 1e-7": CompactDupeFilter}
-
-
-def cpu(client: redis.Redis) -> float:
-    """Seconds of CPU that the server's main thread has used."""
-    info: Any = client.info("cpu")
-    return float(info["used_cpu_user_main_thread"] + info["used_cpu_sys_main_thread"])
-
-
-def memory(client: redis.Redis) -> int:
-    """Bytes in use."""
-    info: Any = client.info("memory")
-    return int(info["used_memory"])
-
-
-@dataclass
-class Driver:
-    """A worker without downloader: real requests, fingerprints, payloads, dupefilter and script."""
-
-    client: redis.Redis
-    kind: type[RedisDupeFilter] = BloomDupeFilter
-    seq: int = 0
-    made: int = 0
-    name: str = "w"
-    backend: str = "bitmap"
-    last: list[int] = field(default_factory=list)  # by host, the highest number admitted
-    rng: random.Random = field(default_factory=lambda: random.Random(3))
-
-    def __post_init__(self) -> None:
-        settings = Settings({"BLOOM_BACKEND": self.backend, "BLOOM_CAPACITY": CAPACITY})
-        settings.setdict({"DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 16})
-        crawler = get_crawler(Spider, {"REQUEST_FINGERPRINTER_CLASS": CanonicalFingerprinter})
-        self.spider = crawler._create_spider("bench")
-        self.fingerprinter = CanonicalFingerprinter.from_crawler(crawler)
-        self.keys = Keys("bench", "bench")
-        dupefilter = self.kind.from_settings(settings)
-        dupefilter.prepare(self.client, self.keys.dedup)
-        self.admission = dupefilter.admission(self.keys.dedup)
-        self.constants = Policy.from_settings(settings).constants(dict(self.admission.config()), "bench", False, 0)
-        self.client.eval(source("join"), 1, self.keys.frontier, self.name, "", "v=1", "0", "0")
-        self.script = self.client.register_script("#!lua\n" + self.admission.lua + "\n" + source("exchange"))
-
-    def request(self, number: int) -> Request:
-        """The request of a number: always the same."""
-        return Request(f"https://www.site{number % HOSTS}.example/articles/{number}/some-title-of-it?page={number % 7}")
-
-    def entry(self, number: int) -> Any:
-        """Its admission."""
-        request = self.request(number)
-        fingerprint = self.fingerprinter.fingerprint(request)
-        item = self.admission.encode(fingerprint)
-        return (host_of(request), FILTER | ADD, item, fingerprint, 0, payload.encode(request, self.spider))
-
-    def say(self, **fields: Any) -> Reply:
-        """One exchange."""
-        self.seq += 1
-        message = Message(self.name, self.seq, "1", **fields)
-        reply: Any = self.script(
-            keys=[self.keys.frontier, self.keys.dedup, "bench:start_urls"], args=[message.pack(self.constants)]
-        )
-        return Reply.unpack(reply)
-
-    def fill(self, count: int) -> None:
-        """Admits `count` new requests."""
-        for first in range(self.made, self.made + count, BATCH):
-            self.admit([self.entry(number) for number in range(first, min(first + BATCH, self.made + count))])
-        self.settle(self.made + count)
-
-    def admit(self, entries: list[Any]) -> float:
-        """One exchange of new requests; server CPU seconds."""
-        began = cpu(self.client)
-        self.say(outbox=entries)
-        return cpu(self.client) - began
-
-    def settle(self, made: int) -> None:
-        """What `page` takes as seen: the requests below `made`."""
-        self.made = made
-        self.last = [made - HOSTS + (host - made) % HOSTS for host in range(HOSTS)]
-
-    def page(self, host: int) -> list[Any]:
-        """The links of a page of a host."""
-        numbers = []
-        for _ in range(LINKS):
-            there = host if self.rng.random() < INTERNAL else self.rng.randrange(HOSTS)
-            last = self.last[there]
-            if self.rng.random() < REPEATS:
-                numbers.append(self.rng.randrange(there, last + 1, HOSTS))
-            else:
-                self.last[there] = last + HOSTS
-                numbers.append(last + HOSTS)
-        return [self.entry(number) for number in numbers]
-
-    def crawl(self, pages: int) -> float:
-        """Leases, acknowledges and admits the links of `pages` pages, five to an exchange; server CPU seconds."""
-        began, done = cpu(self.client), 0
-        acks: list[Any] = []
-        hosts: list[int] = []
-        while done < pages:
-            outbox = [entry for host in hosts for entry in self.page(host)]
-            leases = self.say(outbox=outbox, acks=acks, want=5, ahead=5).leases
-            acks = [(lease.id, len(outbox), "", "", b"") for lease in leases]
-            hosts = [int(lease.host.removeprefix("www.site").removesuffix(".example")) for lease in leases]
-            done += len(leases)
-        return cpu(self.client) - began
-
-    def status(self) -> float:
-        """Seconds that `scrapy frontier status` takes."""
-        control = Control(self.client, self.keys.frontier, SeedKey("bench:start_urls", "list"))
-        began = time.perf_counter()
-        control.status()
-        return time.perf_counter() - began
 
 
 def native() -> list[str]:
@@ -212,6 +85,34 @@ def measure(sizes: list[int], pages: int, turns: int = 10) -> list[dict[str, Any
                     }
                 )
     return rows
+
+
+def measure_exchange(turns: int, exchanges: int = 40) -> list[dict[str, Any]]:
+    """Server CPU per page that has one new link, and none that its worker does not know: some pages to an exchange."""
+    rows = []
+    for name in [*KINDS, *native()]:
+        with server_for(name) as server, server.client() as client:
+            kind = KINDS.get(name, BloomDupeFilter)
+            driver = Driver(client, kind, backend="native" if name == NATIVE else "bitmap", mix=Mix(1, 1, 0))
+            driver.fill(2000)
+            used: dict[int, list[float]] = {per: [] for per in PAGES_PER_EXCHANGE}
+            for _ in range(turns):
+                for per, costs in used.items():
+                    costs.append(driver.crawl(exchanges * per, per) / (exchanges * per))
+            medians = {str(per): round(1e6 * statistics.median(costs), 1) for per, costs in used.items()}
+            rows.append({"dupefilter": name, "us_per_page": medians})
+    return rows
+
+
+def exchange_table(rows: list[dict[str, Any]]) -> str:
+    """Markdown."""
+    lines = ["| µs per page, pages to an exchange: | " + " | ".join(map(str, PAGES_PER_EXCHANGE)) + " |"]
+    lines.append("|---" * (1 + len(PAGES_PER_EXCHANGE)) + "|")
+    lines.extend(
+        f"| {row['dupefilter']} | " + " | ".join(f"{cost:.0f}" for cost in row["us_per_page"].values()) + " |"
+        for row in rows
+    )
+    return "\n".join(lines)
 
 
 def table(rows: list[dict[str, Any]]) -> str:

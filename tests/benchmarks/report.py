@@ -31,7 +31,8 @@ def memory_table(rows: list[dict[str, Any]]) -> str:
 
 
 TABLES: dict[str, Callable[[Any], str]] = {
-    "worker": bench_worker.table, "frontier": bench_frontier.table, "capacity": bench_capacity.table,
+    "worker": bench_worker.table, "start": bench_worker.start_table, "frontier": bench_frontier.table,
+    "exchange": bench_frontier.exchange_table, "capacity": bench_capacity.table,
     "scaling": bench_scaling.scaling_table, "held": bench_scaling.held_table,
 }  # fmt: skip
 DERIVED: dict[str, tuple[str, Callable[[Any], str]]] = {

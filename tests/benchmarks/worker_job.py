@@ -4,8 +4,8 @@
 
 In the environment, too: BENCH_CONCURRENT, BENCH_SECONDS (stop after so many), BENCH_BORN (when the process was made),
 BENCH_TURNS (seconds of each turn with and without metrics, for ours).
-MODE: memory (Scrapy alone), scrapy-redis, bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page), compact
-(the same with CompactDupeFilter).
+MODE: memory (Scrapy alone), scrapy-redis, bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page),
+compact (the same with CompactDupeFilter).
 """
 
 from __future__ import annotations
