@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from crawler.dedup import sizing
 from crawler.dedup.sizing import (
     MAX_LAYERS,
     SEGMENT_BYTES,
@@ -106,3 +107,35 @@ def test_compact_sets_keep_the_error_and_the_cheap_encoding(error: float, index:
     assert sizing.load(index) / 2**32 <= layer_error(error, index)
     assert sizing.load(index) + 5 * sizing.load(index) ** 0.5 < 512
     assert sizing.sets(index) * sizing.load(index) >= 1_000_000 << index
+
+
+def halved(error: float, shape: Shape) -> float:
+    """The load that halving finds: what stored layers were sized by."""
+    low, high = 0.0, WORD_BITS * 80.0
+    while high - low > low * 1e-5 + 1e-18:
+        middle = (low + high) / 2
+        low, high = (low, middle) if block_error(middle, shape) > error else (middle, high)
+    return float(f"{low * (1 - 5e-4):.4g}")
+
+
+@pytest.mark.parametrize("error", [0.9, 0.1, 1e-2, 1e-4, 1e-6, 1e-9, 1e-15])
+@pytest.mark.parametrize("shape", [Shape(1, 1), Shape(4, 1), Shape(15, 2), Shape(32, 2)])
+def test_the_load_is_the_one_that_stored_layers_have(error: float, shape: Shape) -> None:
+    for index in (0, 1, 5, 23):
+        share = layer_error(error, index)
+        assert sizing.block_load.__wrapped__(share, shape) == halved(share, shape)
+
+
+def test_a_worker_that_starts_does_not_stop_to_calculate(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def counted(load: float, shape: Shape) -> float:
+        asked.append(load)
+        return block_error(load, shape)
+
+    monkeypatch.setattr(sizing, "block_error", counted)
+    sizing.block_load.cache_clear()
+    for index in range(MAX_LAYERS):
+        Sizing(1_000_000, 1e-6).load(index)
+    sizing.block_load.cache_clear()
+    assert len(asked) < 300  # halving: 624, which is 70 ms
