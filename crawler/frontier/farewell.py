@@ -50,13 +50,16 @@ class Farewell:
         hooks.abandon(self._crawler)
         asyncio.get_running_loop().call_later(0.5, hooks.abandon_scraper, self._crawler)
 
-    async def say(self) -> Reply:
-        """Tells the frontier the last things and gives back what was not finished; its last reply."""
+    async def say(self, *, full: bool = False) -> Reply:
+        """Tells the frontier the last things and gives back what was not finished; its last reply.
+
+        `full`: it leaves because the memory is full, so nobody goes on; one that is stopped leaves the rest to others.
+        """
         worker, link = self._worker, self._link
         self.begin()
         while len(worker.outbox) and not worker.admissions.full and (await link.exchange()).state != "lost":
             pass
         await link.exchange()  # acknowledges what waited for the last of the outbox
         worker.ledger.give_everything()
-        worker.leaving = True
+        worker.leaving, worker.ends_full = True, full
         return await link.exchange()

@@ -95,7 +95,7 @@ class Message:
     seeds: int = 0
     start: str = ""  # "", want, hold, done
     busy: bool = False
-    full: bool = False
+    full: bool = False  # with `bye`: it leaves because the memory is full, and so may the others
     bye: bool = False
     held: int = 0
     finish: str = "decide"  # whether the run is over: decide (the only shard, or a run's home), yes or no (the others)

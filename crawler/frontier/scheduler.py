@@ -260,7 +260,7 @@ class Scheduler(BaseScheduler):
             self._wake_call.cancel()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._say_goodbye(self._farewell)
+                await self._say_goodbye(self._farewell, full=reason == "bloom_full")
         except (TimeoutError, RedisError, OSError) as error:
             logger.error(
                 "The frontier did not hear the last news (%s): its leases will run out by themselves",
@@ -272,12 +272,12 @@ class Scheduler(BaseScheduler):
         if self._memory is not None:
             self._memory.close(reason)
 
-    async def _say_goodbye(self, farewell: Farewell) -> None:
+    async def _say_goodbye(self, farewell: Farewell, *, full: bool) -> None:
         assert self.link is not None
         await self.link.stop()
         if self._refused:
             return  # and so it would be again: the leases run out by themselves
-        last = await farewell.say()
+        last = await farewell.say(full=full)
         if last.state == "finished" and not self.policy.persist:
             assert self._runs is not None
             assert self._run is not None

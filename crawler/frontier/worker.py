@@ -75,7 +75,7 @@ class Worker:
         self._unleased: WeakKeyDictionary[Request, float] = WeakKeyDictionary()  # request → when its host was asked
         self.start_wish = StartWish(self.outbox)
         self.reply: Reply | None = None
-        self.leaving = False
+        self.leaving = self.ends_full = False
         self._closing = asyncio.Event()
         self.on_reply: Callable[[], None] = lambda: None
         self.kick: Callable[[], None] = lambda: None
@@ -201,7 +201,7 @@ class Worker:
         local_done = self.locals.settled(self.outbox)
         with_acks = len(batch) if self._policy.together else 0
         message = Message(
-            worker=self.name, seq=seq, run=self._run, outbox=batch, locals=local_done, full=self.admissions.full,
+            worker=self.name, seq=seq, run=self._run, outbox=batch, locals=local_done, full=self.ends_full,
             bye=self.leaving, acks=self.ledger.acks(self.outbox, with_acks), gives=self.ledger.gives(),
             held=len(self.ledger), finished=self.ledger.finished, failed=self._stats.get_value("frontier/failed", 0),
             dropped=self._drops.news(),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.e2e.crew import Crew
 from tests.site import Site
@@ -51,6 +53,26 @@ def test_every_worker_ends_when_the_memory_is_full(site: Callable[..., Site], re
     wait_for(lambda: not crew.running(), "both workers end", 60)
     assert {worker.returncode for worker in crew.workers.values()} == {1}
     assert "raise BLOOM_CAPACITY" in crew.log("w1") + crew.log("w2")
+
+
+@pytest.mark.slow
+def test_a_worker_stopped_while_the_memory_is_full_leaves_its_work_to_the_others(
+    site: Callable[..., Site], redis_url: str, tmp_path: Path
+) -> None:
+    capacity = 150
+    crew = Crew(
+        site(pages=400, shape="tree", easy=True, latency=0.2), redis_url, tmp_path,
+        BLOOM_GROWTH="0", BLOOM_CAPACITY=str(capacity), CONCURRENT_REQUESTS="2",
+    )  # fmt: skip
+    crew.start("w1", "w2")
+    with redis.Redis.from_url(redis_url) as client:
+        crew.until(lambda: any(client.hexists(key, "full") for key in client.scan_iter("*:meta")), "the memory is full")
+    crew.workers["w1"].send_signal(signal.SIGTERM)
+    assert crew.workers["w1"].wait(30) == 0
+    assert len(crew.site.report().fetched) < capacity - 20, "it was over before"
+    assert crew.workers["w2"].wait(60) == 1
+    assert "bloom_full" in crew.log("w2")
+    assert len(crew.site.report().fetched) >= capacity - 10  # robots.txt forbids some
 
 
 @pytest.mark.parametrize(("links", "fetched"), [(1000, 50), pytest.param(3000, 1, marks=pytest.mark.slow)])
