@@ -77,7 +77,7 @@ def held(quick: bool) -> Any:
 
 def capacity(quick: bool) -> Any:
     """What one server carries."""
-    return bench_capacity.measure(1, 300, (1, 2)) if quick else bench_capacity.measure(5, 3000)
+    return bench_capacity.measure(1, 300) if quick else bench_capacity.measure(5, 1500)
 
 
 PARTS: dict[str, Callable[[bool], Any]] = {

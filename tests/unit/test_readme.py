@@ -1,7 +1,8 @@
-"""README's figures that need no measuring: they are computed again."""
+"""README's figures: what needs no measuring is computed again, the rest is what docs/benchmarks.json says."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from scrapy import Request
@@ -11,7 +12,8 @@ from scrapy.utils.request import fingerprint
 from crawler.canonical import sources
 from tests.unit.canonical_corpus import pairs
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
 
 
 def test_the_pairs_that_are_merged() -> None:
@@ -55,3 +57,15 @@ def test_each_row_of_the_comparison_is_held_by_a_test() -> None:
     for place in HELD_BY.values():
         path, name = place.split("::")
         assert f"\ndef {name}(" in (Path(__file__).parents[1] / path).read_text(), place
+
+
+def test_the_table_of_pace_is_what_was_measured() -> None:
+    rows = json.loads((ROOT / "docs" / "benchmarks.json").read_text())["worker"]["rows"]
+    found = {(row["mode"], row["ms"]): row for row in rows if row["workers"] == 1}
+    names = {"this project": "ours", "scrapy-redis": "scrapy-redis", "scrapy-redis-bloomfilter": "bloomfilter"}
+    table = README.partition("## Measured")[2].partition("## Read on")[0]
+    for name, mode in names.items():
+        near, distant = found[mode, 0], found[mode, 3]
+        calls = f"{near['calls_per_page']:.2f}" if mode == "ours" else f"{near['calls_per_page']:.0f}"
+        figures = f"{near['pace']:.2f} | {near['cost']:.2f} | {distant['pace']:.2f} | {calls}"
+        assert f"| {name} | {figures} |" in table
