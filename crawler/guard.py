@@ -122,22 +122,22 @@ class PrivateAddressGuard:
         read, meant = _host(request.url), _whatwg_host(request.url)
         for host in {read, meant} - self._hosts:
             if is_private(host):
-                raise self._refusal(request, host, host)
+                raise self._refusal(host, host)
         if proxy:
             host = _proxy_host(proxy)
             if host not in self._hosts | self._proxies and is_private(host):
-                raise self._refusal(request, host, host)
+                raise self._refusal(host, host)
             if not meant:
-                raise self._refusal(request, read, "", "not a host that can be judged without resolving it")
+                raise self._refusal(read, "", "not a host that can be judged without resolving it")
         elif read in self._proxies - self._hosts:
-            raise self._refusal(request, read, "", "the proxy of this crawl")
+            raise self._refusal(read, "", "the proxy of this crawl")
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Turns the failed look-up of a refused name into a refusal, which is not tried again."""
         proxy = request.meta.get("proxy")
         host = _proxy_host(proxy) if proxy else _host(request.url)
         if not isinstance(exception, IgnoreRequest) and (address := self._refused.get(host)):
-            raise self._refusal(request, host, address) from exception
+            raise self._refusal(host, address) from exception
 
     def allows(self, host: str, address: str) -> bool:
         """Whether `host`, just resolved, may be connected to at `address`."""
@@ -150,7 +150,7 @@ class PrivateAddressGuard:
         self._refused.pop(host, None)
         return True
 
-    def _refusal(self, request: Request, host: str, address: str, what: str = "") -> IgnoreRequest:
+    def _refusal(self, host: str, address: str, what: str = "") -> IgnoreRequest:
         self._stats.inc_value("guard/refused")
         if what:
             what = f"{host} is {what}"

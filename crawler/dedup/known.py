@@ -41,11 +41,6 @@ class KnownSeen:
         if len(self._young) >= self._half:
             self._young, self._old = set(), self._young
 
-    def forget(self, fingerprint: bytes) -> None:
-        """It is not seen any more."""
-        self._young.discard(fingerprint)
-        self._old.discard(fingerprint)
-
     def sync(self, epoch: object) -> None:
         """To be called with the epoch of each reply before its verdicts are added: another one drops everything.
 

@@ -46,22 +46,21 @@ class Part(NamedTuple):
 
 
 def export(client: redis.Redis, base: str, file: IO[bytes], origin: Origin) -> int:
-    """Write the memory under `base`; returns the number of its data keys. Stop the crawl first: it is no snapshot."""
+    """Write the memory under `base`; returns the number of values. Stop the crawl first: it is no snapshot."""
     memories = read_stored(client, base)
     if not memories:
         raise StoredDataError(f"{base}: nothing was seen yet, so there is nothing to export")
     pack = msgpack.Packer(use_bin_type=True).pack
     file.write(pack([_NAME, VERSION, origin._asdict()]))
-    keys = values = 0
+    values = 0
     for stored in memories:
         expiry = max(0, int(client.pexpiretime(stored.meta_key)))
         file.write(pack(["memory", stored.base.removeprefix(base), stored.fields, expiry]))
         for value in _data(client, stored):
             file.write(pack(value))
             values += 1
-            keys += 1
     file.write(pack(["end", values]))
-    return keys
+    return values
 
 
 def load(parts: Sequence[Part]) -> list[int]:

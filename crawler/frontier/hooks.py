@@ -86,19 +86,14 @@ def install(crawler: Crawler, listener: Listener) -> None:
     scraper.enqueue_scrape = downloaded
 
 
-def pace_by_frontier(crawler: Crawler) -> dict[str, float]:
-    """Switches the downloader's own delay off and returns the delays (seconds) that ``DOWNLOAD_SLOTS`` gave hosts."""
+def pace_by_frontier(crawler: Crawler) -> None:
+    """Switches the downloader's own delay off, and those that ``DOWNLOAD_SLOTS`` gives hosts: leases keep the pace."""
     downloader: Any = crawler.engine.downloader
     downloader._delay = downloader._jitter = 0.0
-    delays = {}
-    for host, slot in downloader.per_slot_settings.items():
-        if slot.get("delay"):
-            delays[host] = float(slot["delay"])
     downloader.per_slot_settings = {
         host: {name: value for name, value in slot.items() if name not in ("delay", "jitter", "randomize_delay")}
         for host, slot in downloader.per_slot_settings.items()
     }
-    return delays
 
 
 def abandon(crawler: Crawler) -> None:

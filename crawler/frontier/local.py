@@ -35,11 +35,6 @@ class Locals:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._running) + len(self._done)
 
-    @property
-    def waiting(self) -> int:
-        """How many may start."""
-        return len(self._waiting)
-
     def admit(self, entry: Entry) -> None:
         """The frontier says that nobody has seen this one."""
         self._waiting.append(LocalRun(entry.request, entry.ordinal, entry.admission[3]))

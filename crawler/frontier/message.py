@@ -93,7 +93,7 @@ class Message:
     want: int = 0
     ahead: int = 0  # how many of a host may be held beyond its concurrency
     seeds: int = 0
-    start: str = ""  # "", want, hold, done
+    start: str = ""  # "", want, hold, done, failed
     busy: bool = False
     full: bool = False  # with `bye`: it leaves because the memory is full, and so may the others
     bye: bool = False
@@ -142,7 +142,7 @@ class Reply:
     leased: int
     dead: int
     next_due: int  # until the next host is due, -1 when nothing is queued
-    start: str  # "", yours, other, done
+    start: str  # "", yours, other, done, failed
     paused: bool
     idle: int  # since the last admission, lease or ack anywhere
     epoch: bytes  # of the memory of what was seen: another one means that something may be new again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,14 +55,3 @@ def test_verdicts_that_come_with_another_epoch_are_not_remembered() -> None:
     known.sync("2")
     known.add(b"a")
     assert known.seen(b"a")
-
-
-@pytest.mark.parametrize("after", [0, 20])
-def test_forgetting(after: int) -> None:
-    known = KnownSeen(60)
-    known.add(b"a")
-    for number in range(after):
-        known.add(b"%d" % number)
-    assert known.seen(b"a")
-    known.forget(b"a")
-    assert not known.seen(b"a")
