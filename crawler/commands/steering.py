@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import IPv6Address
+from urllib.parse import urlsplit
 
 from crawler.commands.place import Frontier, confirm
 from crawler.commands.spider import make_fingerprinter, whole_number
@@ -35,11 +38,19 @@ def _queue_of(frontier: Frontier, given: str) -> str:
 
     part = frontier.control.of(given)
     is_host = "." in given or ":" in given  # any other word is a slot's name, which a spider chose
-    if not is_host or part.client.exists(part.key(f"queue:{given}")):
+    known = part.client.exists(part.key(f"queue:{given}")) or part.client.hexists(part.key("hosts"), given)
+    if not is_host or known:
+        return given
+    url = given if "://" in given else f"http://{given}/"
+    with suppress(ValueError):
+        url = f"http://[{IPv6Address(given)}]/"
+    try:
+        _ = urlsplit(url).port
+    except ValueError:  # "shop:slow" is a slot's name too
         return given
     fingerprinter = make_fingerprinter(frontier.settings, frontier.spider_class)
     host: Callable[[str], str] = getattr(fingerprinter, "canonical_host", canonical_host)
-    return host(given if "://" in given else f"http://{given}/") or given
+    return host(url) or given
 
 
 def _host_changes(opts: argparse.Namespace) -> dict[str, int | bool]:

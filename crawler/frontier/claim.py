@@ -90,7 +90,7 @@ class StartClaim:
         while len(self._worker.outbox) > _BACKLOG and not self._over():
             await self._next_reply()
         reply = self._worker.reply
-        if reply is not None and reply.start == "other":
+        if reply is not None and reply.start in ("other", "done"):
             return await self.claim()
         return reply is not None and not self._over()
 

@@ -44,7 +44,14 @@ def test_a_host_has_its_own_pace_or_none(frontier: Frontier, worker: FakeWorker)
 
 @pytest.mark.parametrize(
     ("given", "queue"),
-    [("https://A.Example:8080/x", "a.example"), ("Bücher.Example", "xn--bcher-kva.example"), ("Slot", "Slot")],
+    [
+        ("https://A.Example:8080/x", "a.example"),
+        ("Bücher.Example", "xn--bcher-kva.example"),
+        ("2001:DB8::1", "[2001:db8::1]"),
+        ("[::1]:8080", "[::1]"),
+        ("Slot", "Slot"),
+        ("shop:Slow", "shop:Slow"),
+    ],
 )
 def test_a_host_may_be_written_as_people_do(frontier: Frontier, given: str, queue: str) -> None:
     assert frontier("host", "plain", given, "--delay", "5").out == f"{queue}: delay 5 s\n"
@@ -52,7 +59,10 @@ def test_a_host_may_be_written_as_people_do(frontier: Frontier, given: str, queu
 
 def test_a_slot_that_a_spider_chose_keeps_its_name(frontier: Frontier, worker: FakeWorker) -> None:
     worker.send(outbox=[request(1, "My.Slot")])
-    assert frontier("host", "plain", "My.Slot", "--block").out.startswith("My.Slot: BLOCKED")
+    assert frontier("host", "plain", "My.Slot", "--delay", "5").out == "My.Slot: delay 5 s\n"
+    [lease] = worker.send(want=1).leases
+    worker.send(acks=[(lease.id, 0, "", "", b"")])  # its queue is gone, what was said of it is not
+    assert frontier("host", "plain", "My.Slot", "--reset").out.startswith("My.Slot: nothing special")
 
 
 @pytest.fixture

@@ -70,3 +70,19 @@ def test_who_lost_the_claim_ends_when_start_was_done_or_the_crawl_is_over() -> N
         assert not await waiting
 
     asyncio.run(main())
+
+
+def test_who_hears_only_afterwards_that_another_was_done_does_not_go_on() -> None:
+    """It was not heard of while another took the claim over and executed all of ``start()``."""
+
+    async def main() -> None:
+        worker = Worker()
+        claim = StartClaim(worker, lambda: None, lambda: False)  # type: ignore[arg-type]
+        worker.hear("yours")
+        assert await claim.claim()
+        assert await claim.may_continue()
+        worker.hear("done")
+        assert not await claim.may_continue()
+        assert worker.start_wish.text == ""
+
+    asyncio.run(main())
