@@ -213,7 +213,7 @@ class MetricsExtension(Collector):
         if self._sampler is None:
             return
         try:
-            self._sample = await self._sampler.sample()
+            self._sample = await self._sampler.sample(anew=self.health.closing)
         except Exception as error:
             self._sample = None
             self._sampler.close()

@@ -93,10 +93,10 @@ class Sampler:
         self._sample = Sample()
         self._memory: tuple[list[tuple[list[Stored], int]], Bloom | None] = ([], None)
 
-    async def sample(self) -> Sample:
-        """A fresh sample. Raises redis-py's errors and OSError."""
+    async def sample(self, *, anew: bool = False) -> Sample:
+        """A fresh sample; `anew`: one taken from now on, for it is the last. Raises redis-py's errors and OSError."""
         async with self._busy:
-            if time.monotonic() - self._taken >= self._every:
+            if anew or time.monotonic() - self._taken >= self._every:
                 self._sample = await asyncio.to_thread(self.read)
                 self._taken = time.monotonic()
             return self._sample

@@ -176,9 +176,11 @@ def test_many_scrapers_are_one_read(redis: redis_py.Redis) -> None:
         sampler = Sampler(connect, [(BASE, DEDUP)], SEEDS, 1.0, every=60)
         first = await asyncio.gather(*(sampler.sample() for _ in range(10)))
         redis.rpush(SEEDS, "new")
-        return [*first, await sampler.sample()]
+        return [*first, await sampler.sample(), await sampler.sample(anew=True)]
 
-    assert {sample.seeds for sample in asyncio.run(go())} == {0}
+    *shared, last = asyncio.run(go())
+    assert {sample.seeds for sample in shared} == {0}
+    assert last.seeds == 1, "the end of a short crawl is told as it is"
     assert made == [1]
 
 
