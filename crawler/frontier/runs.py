@@ -55,9 +55,9 @@ class Runs:
                 await asyncio.sleep(0.2)
             elif what == "versions":
                 raise StoredDataError(
-                    f"The frontier {base} was written with {versions}, this worker has {self._versions}: "
-                    "run the version and the rules that wrote it, begin anew with `scrapy frontier flush SPIDER --yes` "
-                    "or keep both with another REDIS_KEY_PREFIX"
+                    f"The frontier {base} was written with {versions}, this worker has {self._versions}: the code or "
+                    "the rules (crawler/rules.toml, CANONICAL_*) changed; run those that wrote it, begin anew with "
+                    "`scrapy frontier flush SPIDER --yes` or keep both with another REDIS_KEY_PREFIX"
                 )
             elif what == "shards":
                 raise StoredDataError(
