@@ -88,7 +88,7 @@ def _take_over(shards: Sequence[Seen]) -> None:
 
 @contextmanager
 def _numbered(shards: Sequence[Seen]) -> Iterator[None]:
-    """How many shards there are is kept beside what was seen; taken back if nothing is imported."""
+    """How many shards there are is kept beside what was seen; taken back if nothing is imported and no crawl began."""
     import redis
 
     home, key = shards[0].client, f"{shards[0].base}:shards"
@@ -97,7 +97,7 @@ def _numbered(shards: Sequence[Seen]) -> Iterator[None]:
         yield
     except BaseException:
         with suppress(redis.RedisError, OSError):
-            if new:
+            if new and not shards[0].begun():
                 home.delete(key)
         raise
 

@@ -82,6 +82,11 @@ class Seen:
         memory: SeenMemory = self.dupefilter.memory_at(self.settings, self.client, self.base)
         return memory
 
+    def begun(self) -> bool:
+        """Whether a crawl has begun here; if so, it was with the number of shards that is kept."""
+        frontier: Any = self._frontier and self.client.hexists(f"{self._frontier}:meta", "versions")
+        return bool(frontier or self.client.exists(f"{self.base}:dedup:meta"))
+
     def version(self) -> str:
         """Of the fingerprints that this spider's crawl would make."""
         return version_of(make_fingerprinter(self.settings, self.spider_class))

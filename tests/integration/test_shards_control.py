@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from crawler.canonical import CanonicalFingerprinter, canonical_host
-from crawler.dedup import BloomDupeFilter
+from crawler.dedup import BloomDupeFilter, transfer
 from crawler.frontier import payload
 from crawler.frontier.message import ADD, FILTER
 from crawler.frontier.script import source
@@ -149,6 +149,31 @@ def test_an_import_on_an_empty_server_is_what_a_sharded_crawl_goes_on_from(
     answer: Any = redis.eval(source("join"), 2, KEYS[0].frontier, KEYS[0].dedup, "w", "", "payload=1", "0", "0", "3")
     assert answer[0] == b"begun"
     assert scrapy("dedup", "check", "plain", *URLS).count("not seen") == 0
+
+
+def test_an_import_that_a_crawl_came_before_leaves_it_its_number_of_shards(
+    shards: list[Shard], scrapy: Callable[..., str], redis: redis_py.Redis, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    scrapy("dedup", "export", "plain", str(tmp_path / "seen"))
+    redis.flushall()
+
+    def join() -> Any:
+        keys = KEYS[0]
+        answer: Any = redis.eval(source("join"), 2, keys.frontier, keys.dedup, "w", "", "payload=1", "0", "0", "3")
+        return answer[0]
+
+    def begin(*_: Any) -> str:
+        assert join() == b"begun"
+        BloomDupeFilter.memory_at(Settings({"BLOOM_BACKEND": "bitmap"}), redis, KEYS[0].dedup).prepare()
+        return "1"
+
+    monkeypatch.setattr(transfer, "_new_id", begin)
+    three = ["-s", f"FRONTIER_SHARDS={SHARDS}"]
+    assert "a crawl began there meanwhile" in scrapy(
+        "dedup", "import", "plain", str(tmp_path / "seen"), *three, fails=True
+    )
+    assert join() == b"joined"
 
 
 def test_metrics_are_those_of_all_shards(shards: list[Shard], redis: redis_py.Redis) -> None:
