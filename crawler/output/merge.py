@@ -1,20 +1,27 @@
-"""All workers' item files of a spider as one stream, each item once. Pure: no Scrapy, no Redis.
+"""All workers' item files of a spider as one stream, each item once, its newest copy. Pure: no Scrapy, no Redis.
 
-Read line by line; what is kept in memory is 8 bytes of each item's fingerprint (in a table of at most 32 bytes per
-item), so that 100 million items need 3 GB at most. Two different items with the same 8 bytes: one in 3,700 crawls of
-that size loses one item.
+Read twice, line by line: first backwards, the newest file first, where the first copy met is the newest; then forwards,
+for the lines that were chosen. What is kept in memory is 8 bytes of each item's fingerprint (in a table of at most 32
+bytes per item) and one bit per line, so that 100 million items need 3 GB at most. Two different items with the same
+8 bytes: one in 3,700 crawls of that size loses one item.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 SUFFIXES = (".jsonl", ".jl", ".jsonlines")
+BLOCK = 1 << 20  # bytes read at a time, backwards
+_BATCH_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d(?:\.\d+)?)\+00-00")  # as Scrapy writes it into names
 
 
 class Seen:
@@ -65,29 +72,55 @@ class Seen:
 class Merge:
     """Iterates over the items in `files`, each as a dict; repeats and torn lines are counted and left out.
 
-    An item without ``fingerprint`` (``start()`` yields such) is always taken. With `everything`, repeats are too.
+    Of items with one ``fingerprint`` the newest is taken: in the file that :func:`written` last (of two files of one
+    time, the later name), and there the last line. An item without it (``start()`` yields such) is always taken; with
+    `everything`, all are. What workers append after the first look is left for the next time.
     """
 
     def __init__(self, files: list[Path], *, everything: bool = False) -> None:
         self.files, self.everything = files, everything
         self.items = self.repeats = 0
         self.torn: list[tuple[Path, int]] = []  # file and line
+        self._chosen: dict[Path, tuple[int, bytearray]] = {}  # lines, and a bit for each, the last line first
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        self.items = self.repeats = 0
-        self.torn = []
-        seen = Seen()
+        if not self._chosen:
+            self._choose()
+        self.items = 0
         for path in self.files:
+            count, bits = self._chosen[path]
             with path.open("rb") as file:
-                for number, line in enumerate(file, 1):
-                    item = _item(line)
-                    if item is None:
-                        self.torn += [(path, number)] if line.strip() else []
-                    elif self.everything or not (key := item.get("fingerprint")) or seen.add(str(key)):
+                for place, line in zip(range(count - 1, -1, -1), file, strict=False):
+                    if bits[place >> 3] >> (place & 7) & 1 and (item := _item(line)) is not None:
                         self.items += 1
                         yield item
+
+    def _choose(self) -> None:
+        seen = Seen()
+        for path in sorted(self.files, key=lambda path: (written(path), path), reverse=True):
+            bits, torn, place = bytearray(), [], -1
+            with path.open("rb") as file:
+                for place, line in enumerate(_backwards(file)):
+                    if not place & 7:
+                        bits.append(0)
+                    item = _item(line)
+                    if item is None:
+                        torn += [place] if line.strip() else []
+                    elif self.everything or not (key := item.get("fingerprint")) or seen.add(str(key)):
+                        bits[-1] |= 1 << (place & 7)
                     else:
                         self.repeats += 1
+            self._chosen[path] = place + 1, bits
+            self.torn += [(path, place + 1 - number) for number in torn]
+        self.torn.sort()
+
+
+def written(path: Path) -> float:
+    """When the file was written, in seconds since 1970: the batch time in its name, else its last change."""
+    if found := _BATCH_TIME.search(path.name):
+        with suppress(ValueError):
+            return datetime.fromisoformat("{}:{}:{}+00:00".format(*found.groups())).timestamp()
+    return path.stat().st_mtime
 
 
 def feed_files(folder: Path) -> list[Path]:
@@ -101,3 +134,15 @@ def _item(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return item if isinstance(item, dict) else None
+
+
+def _backwards(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of `file`, the last first; when a newline ends it, what is after it counts as a line."""
+    left, rest = file.seek(0, os.SEEK_END), b""
+    while left:
+        size = min(BLOCK, left)
+        left -= size
+        file.seek(left)
+        rest, *lines = (file.read(size) + rest).split(b"\n")
+        yield from reversed(lines)
+    yield rest

@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from scrapy.settings import Settings
 
 from crawler.commands.items import Command
+from crawler.output import merge as merging
 from crawler.output.merge import Merge, Seen, feed_files
 
 
@@ -41,12 +43,35 @@ def run(folder: Path, *words: str) -> int:
 def test_each_item_once(folder: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert run(folder, "shop") == 0
     out, err = capsysbinary.readouterr()
-    assert [json.loads(line)["n"] for line in out.splitlines()] == [1, 2, 9, 9]  # those without a key all stay
+    assert [json.loads(line)["n"] for line in out.splitlines()] == [2, 9, 1, 9]  # those without a key all stay
     assert "é".encode() in out
     assert err.decode().splitlines() == [
         f"{folder}/items/shop/w2-0001.jl line 4: torn, left out",
         "4 items from 2 files, 1 repeats left out",
     ]
+
+
+def test_the_newest_copy_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the time of the files, not by their names (a name begins with a host and a process); within one, by line."""
+    monkeypatch.setattr(merging, "BLOCK", 7)  # lines across several blocks
+    day = "w-2026-11-30T10-00-0{}.5+00-00.jsonl"
+    files = {
+        "a-9.jsonl": (1_900_000_000.0, ["x new", "y newer", "y newest"]),
+        "b-1.jsonl": (1_600_000_000.0, ["x old", "w only"]),
+        "c.jsonl": (1_600_000_000.0, ["w of the same time"]),  # of these the later name
+        day.format(1): (1_600_000_000.0, ["x batch 1", "z batch 1"]),
+        day.format(2): (1_500_000_000.0, ["z batch 2"]),  # copied, say: the name tells
+    }
+    for name, (time, lines) in files.items():
+        text = "".join(json.dumps({"n": line, "fingerprint": line[0]}) + "\n" for line in lines)
+        (tmp_path / name).write_text(text.removesuffix("\n") if name == "c.jsonl" else text)
+        os.utime(tmp_path / name, (time, time))
+    merge = Merge(feed_files(tmp_path))
+    for _ in range(2):
+        assert [item["n"] for item in merge] == ["x new", "y newest", "w of the same time", "z batch 2"]
+        assert (merge.items, merge.repeats, merge.torn) == (4, 5, [])
+        with (tmp_path / "a-9.jsonl").open("a") as file:  # by a worker: for the next time
+            file.write('{"n": "later", "fingerprint": "x"}\n')
 
 
 def test_all_keeps_repeats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,16 +82,16 @@ def test_all_keeps_repeats(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_csv_has_every_field_of_every_item(folder: Path, tmp_path: Path) -> None:
     assert run(folder, "shop", "-o", str(tmp_path / "out.csv")) == 0
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(encoding="utf-8"))))
-    assert [row["n"] for row in rows] == ["1", "2", "9", "9"]
-    assert [json.loads(row["tags"] or "0") for row in rows] == [0, ["x", "é"], 0, 0]
+    assert [row["n"] for row in rows] == ["2", "9", "1", "9"]
+    assert [json.loads(row["tags"] or "0") for row in rows] == [["x", "é"], 0, 0, 0]
 
 
 def test_parquet(folder: Path, tmp_path: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     assert run(folder, "shop", "-o", str(tmp_path / "out.parquet")) == 0
     rows: list[dict[str, Any]] = pq.read_table(tmp_path / "out.parquet").to_pylist()
-    assert [row["n"] for row in rows] == [1, 2, 9, 9]
-    assert rows[1] == {"n": 2, "tags": ["x", "é"], "fingerprint": "a-1"}
+    assert [row["n"] for row in rows] == [2, 9, 1, 9]
+    assert rows[0] == {"n": 2, "tags": ["x", "é"], "fingerprint": "a-1"}
     assert not (tmp_path / "out.parquet.part").exists()
 
 
