@@ -1,6 +1,6 @@
 """A shop: rules say which links to follow, an item class says what a product is. ``scrapy crawl books``"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,6 +36,10 @@ class BooksSpider(CrawlSpider):
         super().__init__(**kwargs)
         self.start_urls = start_urls(start)
         self.allowed_domains = [urlsplit(url).hostname for url in self.start_urls]
+
+    def parse_start_url(self, response: Response, **kwargs: Any) -> Iterable[Book]:
+        """A seed may be a book; the start page is a list."""
+        return self.parse_book(response) if response.css(".product_main") else ()
 
     def parse_book(self, response: Response) -> Iterator[Book]:
         """A product page. A missing part raises: then the request is among the dead letters, with the reason."""

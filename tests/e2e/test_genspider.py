@@ -48,6 +48,7 @@ def site() -> dict[str, str | Answer]:
         "/": "<title>one</title><div class=next><a href='/two'>next</a></div> <a href='/other'>other</a>",
         "/two": "<title>two</title>",
         "/other": "<title>other</title>",
+        "/seeded": "<title>seeded</title>",
         "/api": Answer(json.dumps({"results": [{"id": 1}, {"id": 2}], "next": "/api?page=2"}), "application/json"),
         "/api?page=2": Answer(json.dumps({"results": [{"id": 3}], "next": None}), "application/json"),
     }
@@ -65,6 +66,7 @@ def test_each_template_makes_a_spider_that_runs(copy: Path, redis: redis_py.Redi
             made = run_scrapy(["genspider", "-t", template, f"my_{template}", url], env, cwd=copy)
             assert made.returncode == 0, made.stderr
         redis.lpush("my_feed:start_urls", f"{pages.url}/two")
+        redis.lpush("my_crawl:start_urls", f"{pages.url}/seeded")
         more = {"DOWNLOAD_DELAY": "0", "WORKER_NAME": "w", "FRONTIER_IDLE": "1", "METRICS_ENABLED": "0"}
         done = subprocess.run(
             [sys.executable, "-c", ALL, *(f"my_{template}" for template in TEMPLATES)],
@@ -78,7 +80,7 @@ def test_each_template_makes_a_spider_that_runs(copy: Path, redis: redis_py.Redi
 
     assert items("api", "id") == [1, 2, 3]
     assert items("basic", "title") == ["one", "two"]
-    assert items("crawl", "title") == ["other", "two"]  # Scrapy: the start page only gives links
+    assert items("crawl", "title") == ["one", "other", "seeded", "two"]  # the start page and seeds, too
     assert items("feed", "title") == ["two"]
     assert items("sitemap", "title") == ["two"]
 

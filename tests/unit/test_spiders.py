@@ -39,7 +39,7 @@ async def collect(output: Any) -> list[Any]:
 def called(request: Request, spider: Spider, body: str) -> list[Any]:
     """What the request's callback gives for a page of this `body`."""
     response = HtmlResponse(request.url, body=body.encode(), encoding="utf-8", request=request)
-    callback = request.callback or spider.parse
+    callback = request.callback or spider._parse
     return asyncio.run(collect(callback(response, **request.cb_kwargs)))
 
 
@@ -58,6 +58,13 @@ def test_rules_of_a_crawl_spider_survive_the_queue() -> None:
         path = arrived.url.removeprefix("https://books.toscrape.com")
         books += [item for item in called(arrived, receiver, str(pages[path])) if not isinstance(item, Request)]
     assert sorted(book.title for book in books) == ["Book 0", "Book 1", "Book 2"]  # those of the first page
+
+
+def test_a_seed_of_a_crawl_spider_may_be_a_book() -> None:
+    path = "/catalogue/book-0_0/index.html"
+    found = called(Request(f"https://books.toscrape.com{path}"), make(BooksSpider), str(books_site(books=4)[path]))
+    books = [element for element in found if not isinstance(element, Request)]
+    assert [book.title for book in books] == ["Book 0"]
 
 
 @pytest.mark.parametrize(
