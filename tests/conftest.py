@@ -10,12 +10,17 @@ from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
+from hypothesis import settings
 
 # Their asserts tell what they compared, too.
 pytest.register_assert_rewrite("tests.support", "tests.e2e.crew", "tests.e2e.compose_checks")
 
 from tests.support import project  # noqa: E402 (what is imported before it is asked for is not rewritten)
 from tests.support.server import RedisServer  # noqa: E402
+
+# Hypothesis fails what takes over 200 ms, which a busy machine makes of anything; what hangs, pytest's time-out ends.
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")
 
 pytest_plugins = ["tests.site.fixtures"] if importlib.util.find_spec("tests.site.fixtures") else []
 
