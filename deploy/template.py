@@ -103,7 +103,7 @@ def write_env(path: Path, name: str, contact: str) -> None:
     """``.env.example`` with the copy's own values; nobody else may read it, for it holds a password."""
     values = {
         "BOT_NAME": name, "CONTACT": contact, "REDIS_KEY_PREFIX": name, "COMPOSE_PROJECT_NAME": name,
-        "REDIS_PASSWORD": secrets.token_hex(16),
+        "REDIS_PASSWORD": secrets.token_hex(16), "SPIDER_ARGS": "",  # the example's are for the demo's spider
     }  # fmt: skip
     text = (ROOT / ".env.example").read_text(encoding="utf-8")
     for key, value in values.items():

@@ -21,7 +21,7 @@ from scrapy_redis.spiders import RedisMixin
 from w3lib.url import is_url
 
 from crawler import config
-from crawler.commands.spider import check_arguments, find_spider, one_line
+from crawler.commands.spider import check_arguments, check_methods, find_spider, one_line
 from crawler.errors import ConfigError
 from crawler.starts import is_web
 
@@ -108,7 +108,7 @@ def _tell(spider_class: type[Spider], url: str, arguments: dict[str, str]) -> No
     if is_web(url) and "start" in inspect.signature(spider_class.__init__).parameters:
         arguments = {"start": url, **arguments}
     check_arguments(spider_class, arguments)
-    spider_class(**arguments)
+    check_methods(spider_class(**arguments), arguments)
     make = spider_class.from_crawler
 
     def from_crawler(crawler: Crawler, *args: Any, **kwargs: Any) -> Spider:

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.commands import crawl
@@ -16,7 +16,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.log import configure_logging, get_scrapy_root_handler
 
 from crawler.commands import legacy, precheck, unused
-from crawler.commands.spider import check_arguments, find_spider
+from crawler.commands.spider import check_arguments, check_methods, find_spider
 from crawler.errors import ConfigError, CrawlerError
 
 if TYPE_CHECKING:
@@ -156,6 +156,11 @@ class _Crawler(Crawler):
     def _update_root_log_handler(self) -> None:
         super()._update_root_log_handler()
         self._held_log.attach()
+
+    def _create_spider(self, *args: Any, **kwargs: Any) -> Spider:
+        spider = super()._create_spider(*args, **kwargs)
+        check_methods(spider, kwargs)
+        return spider
 
     def _create_engine(self) -> ExecutionEngine:
         return _Engine(self, lambda _: self.stop_async())

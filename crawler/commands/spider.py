@@ -90,6 +90,21 @@ def check_arguments(spider_class: type[Spider], arguments: dict[str, str]) -> No
         raise ConfigError("spider", spider_class.name, remedy) from None
 
 
+def check_methods(spider: Spider, arguments: dict[str, str]) -> None:
+    """Raises ConfigError if one of the `arguments` stands in a method's place: what no ``__init__`` takes, Scrapy makes
+    an attribute of the spider.
+    """
+    cls = type(spider)
+    taken = inspect.signature(cls).parameters
+    for name, value in arguments.items():
+        if name not in taken and vars(spider).get(name) is value and callable(getattr(cls, name, None)):
+            raise ConfigError(
+                f"-a {name}", value,
+                f"it would replace the method {name} of {cls.__name__}: leave it out (in .env: SPIDER_ARGS), or take "
+                f'it with def __init__(self, {name}="", **kwargs)',
+            )  # fmt: skip
+
+
 def whole_number(name: str, value: object, *, low: int | None = 0) -> int:
     """The flag's value as an int of at least `low`."""
     try:

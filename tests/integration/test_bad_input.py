@@ -106,6 +106,10 @@ COMMAND_LINES: list[tuple[list[str], str]] = [
     (["crawl"], "spider=(not given): name one: scrapy crawl SPIDER"),
     (["crawl", "tinny"], "spider=tinny: no such spider; did you mean tiny?"),
     (["crawl", "picky", "-a", "depth=deep"], "-a depth=deep: must be a whole number"),
+    (
+        ["crawl", "tiny", "-a", "start=http://a.example/"],
+        "-a start=http://a.example/: it would replace the method start of",
+    ),
     (["crawl", "stubborn"], "FRONTIER_LEASE=0: must be at least 1"),
     (["crawl", "tiny", "-s", "REDIS_PARAMS=secret"], "REDIS_PARAMS=(hidden): must be a dict or a JSON object"),
     (["crawl", "tiny", "-s", "AUTOTHROTTLE_ENABLED=1"], "AUTOTHROTTLE_ENABLED=1: must be 0"),

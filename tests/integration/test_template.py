@@ -67,6 +67,8 @@ def test_a_copy_is_the_tracked_tree_with_an_identity(template: Path, copy: Path)
     assert set(password) <= set("0123456789abcdef")
     assert env["CONTACT"] == "https://shop.example/bot"
     assert {env[name] for name in ("BOT_NAME", "REDIS_KEY_PREFIX", "COMPOSE_PROJECT_NAME")} == {"shop"}
+    assert (env["SPIDER"], env["SPIDER_ARGS"]) == ("site", "")  # the site of the example is not the copy's
+    assert "Change both: SPIDER to your spider" in (copy / ".env").read_text()
     assert (copy / ".env").stat().st_mode & 0o077 == 0
 
 

@@ -13,6 +13,8 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
 
+from crawler.commands.spider import check_methods
+from crawler.errors import ConfigError
 from crawler.frontier import payload
 from crawler.spiders.books import BooksSpider
 from crawler.spiders.quotes import QuotesSpider
@@ -58,6 +60,28 @@ def test_rules_of_a_crawl_spider_survive_the_queue() -> None:
         path = arrived.url.removeprefix("https://books.toscrape.com")
         books += [item for item in called(arrived, receiver, str(pages[path])) if not isinstance(item, Request)]
     assert sorted(book.title for book in books) == ["Book 0", "Book 1", "Book 2"]  # those of the first page
+
+
+class Careful(Spider):
+    """Takes one argument by name and one by hand."""
+
+    name = "careful"
+
+    def __init__(self, log: str = "", **kwargs: Any) -> None:
+        self.begin = kwargs.pop("start", "")
+        super().__init__(**kwargs)
+        self.log = log  # type: ignore[method-assign,assignment]
+
+
+def test_an_argument_takes_no_method_s_place() -> None:
+    mine = {"start": "https://a.example/", "log": "x", "start_urls": "y", "other": "z"}
+    check_methods(make(Careful, **mine), mine)
+    check_methods(make(SiteSpider, start="https://a.example/"), {"start": "https://a.example/"})
+    for name in ("start", "parse"):
+        with pytest.raises(
+            ConfigError, match=rf"^-a {name}=no: it would replace the method {name} of Spider: leave it"
+        ):
+            check_methods(make(Spider, name="x", **{name: "no"}), {name: "no"})
 
 
 def test_a_seed_of_a_crawl_spider_may_be_a_book() -> None:
