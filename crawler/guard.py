@@ -93,7 +93,7 @@ class PrivateAddressGuard:
             raise NotConfigured
         _check_handlers(settings)
         proxies = getproxies().values() if settings.getbool("HTTPPROXY_ENABLED") else ()
-        hosts = config.words(settings, "CRAWLER_PRIVATE_HOSTS")
+        hosts = _own_hosts(settings)
         guard = cls(crawler.stats, hosts, frozenset(map(_proxy_host, proxies)))
         crawler.signals.connect(guard.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(guard.spider_closed, signal=signals.spider_closed)
@@ -178,7 +178,7 @@ def refuses_private(settings: BaseSettings) -> Callable[[str], bool] | None:
     path = f"{PrivateAddressGuard.__module__}.{PrivateAddressGuard.__qualname__}"
     if middlewares.get(path) is None or config.flag(settings, "CRAWLER_ALLOW_PRIVATE", False):
         return None
-    allowed = config.words(settings, "CRAWLER_PRIVATE_HOSTS")
+    allowed = _own_hosts(settings)
 
     def refuses(url: str) -> bool:
         if _PUBLIC.match(url):
@@ -209,6 +209,16 @@ def is_private(host: str) -> bool:
         address = inner or address
     special = isinstance(address, ipaddress.IPv4Address) and any(address in network for network in _SPECIAL4)
     return special or not address.is_global or address.is_multicast
+
+
+def _own_hosts(settings: BaseSettings) -> frozenset[str]:
+    """``CRAWLER_PRIVATE_HOSTS``. Raises ConfigError for what no host can be called: a URL, a host with its port."""
+    hosts = config.words(settings, "CRAWLER_PRIVATE_HOSTS")
+    for host in sorted(hosts):
+        if "/" in host or "[" in host or host.count(":") == 1:  # an IPv6 address has more colons
+            remedy = "list host names and addresses only, such as intranet.example,10.0.0.7,::1: no URL, no port"
+            raise ConfigError("CRAWLER_PRIVATE_HOSTS", host, remedy)
+    return hosts
 
 
 def _check_handlers(settings: BaseSettings) -> None:

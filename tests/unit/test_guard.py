@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,14 @@ def test_hosts_of_ones_own() -> None:
     assert not guard.allows("other.example", "10.0.0.1")
     with pytest.raises(IgnoreRequest):
         guard.process_request(Request("http://10.0.0.8/"))
+
+
+@pytest.mark.parametrize("value", ["http://127.0.0.1:8765/", "10.0.0.7:80", "[::1]", "[::1]:80", "10.0.0.0/8", "a/"])
+def test_what_is_no_host_is_not_taken_for_one(value: str) -> None:
+    said = f"^CRAWLER_PRIVATE_HOSTS={re.escape(value)}: list host names and addresses only"
+    with pytest.raises(ConfigError, match=said):
+        guard_with(CRAWLER_PRIVATE_HOSTS=f"10.0.0.7,{value}")
+    guard_with(CRAWLER_PRIVATE_HOSTS="::1").process_request(Request("http://[::1]/"))
 
 
 def test_a_proxy_in_a_request_is_judged(guard: PrivateAddressGuard) -> None:
