@@ -126,8 +126,11 @@ def update(source: str = "", ref: str = "HEAD") -> None:
         raise CopyError(
             "make update needs a git repository, so that it can be undone: git init, git add -A, git commit"
         )
-    if git(ROOT, "status", "--porcelain"):
-        raise CopyError("make update needs a clean work tree, so that it can be undone: commit your changes first")
+    if changed := [line[3:] for line in git(ROOT, "status", "--porcelain").decode("utf-8", "replace").splitlines()]:
+        names = " ".join(changed[:10]) + (f" and {len(changed) - 10} more" if len(changed) > 10 else "")
+        raise CopyError(
+            f"make update needs a clean work tree, so that it can be undone: commit your changes first: {names}"
+        )
     known = (ROOT / RECORD).read_text(encoding="utf-8").splitlines()[1:] if (ROOT / RECORD).exists() else ["", ""]
     source = source or known[0]
     if not source:

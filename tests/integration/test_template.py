@@ -166,7 +166,10 @@ def test_a_clone_finds_its_version_in_the_history(template: Path, tmp_path: Path
 
 def test_an_update_that_could_not_be_undone_is_refused(template: Path, copy: Path, tmp_path: Path) -> None:
     (copy / "crawler" / "engine.py").write_text("not committed\n")
-    assert "commit your changes first" in make(copy, "update").stderr
+    (copy / "shop.csv").write_text("of `scrapy items -o`, in nobody's way\n")
+    (copy / "notes.txt").write_text("")
+    assert "commit your changes first: crawler/engine.py notes.txt\n" in make(copy, "update").stderr
+    (copy / "notes.txt").unlink()
     git(copy, "checkout", "-q", ".")
     assert "FROM=/nowhere" not in (told := make(copy, "update", "FROM=/nowhere").stderr)
     assert "git fetch: fatal: '/nowhere' does not appear to be a git repository" in told
