@@ -66,7 +66,7 @@ class Worker:
         self.seed_fault = SeedFault(crawler.settings, spider)
         self._planting = Planting(spider, self.admissions, self.ledger)
         self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
-        self._renewed = self._clock()
+        self._renewed = self._kept = self._clock()  # when renewal was last asked for, and that of what was granted
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._acks_follow = False  # the last exchange confirmed what acks may have waited for
         self._rollbacks = 0
@@ -88,6 +88,8 @@ class Worker:
         request = self.locals.take(self.outbox.tail)
         # A kill must not cost more than CONCURRENT_REQUESTS pages: first the acks, then new ones.
         while request is None and (self.admissions.full or self.ledger.at_risk < self._policy.capacity):
+            if self._overdue:
+                break
             held = self.inbox.take(self._appetite.may_start)
             if held is None:
                 break
@@ -97,6 +99,11 @@ class Worker:
         if request is not None:
             self._stats.inc_value("scheduler/dequeued")
         return request
+
+    @property
+    def _overdue(self) -> bool:
+        """Whether others may have these leases by now: this worker was stopped or cut off for as long as they last."""
+        return self._clock() - self._kept > self._policy.lease / 1000
 
     def _open(self, held: Held) -> Request | None:
         if not self.ledger.holds(held):
@@ -226,6 +233,7 @@ class Worker:
 
     def apply(self, message: Message, reply: Reply) -> None:
         """Takes the frontier's answer to `message`."""
+        self._kept = self._renewed
         rolled_back = [lease_id for lease_id in reply.lost if lease_id.endswith(b"*")]
         self._rollbacks += len(rolled_back)
         self.admissions.known.sync((self._run, reply.epoch, self._rollbacks))

@@ -82,6 +82,23 @@ def test_after_a_rollback_with_shards_a_host_is_started_again() -> None:
     asyncio.run(main())
 
 
+def test_a_worker_that_wakes_up_late_starts_nothing_that_may_be_anothers_by_now() -> None:
+    async def main() -> None:
+        worker = worker_of(FRONTIER_LEASE=10)
+        hear(worker, lease("a"), lease("b"))
+        clock = worker._clock
+        worker._clock = lambda: clock() + 9
+        assert worker.next_request() is not None, "in time"
+        worker._clock = lambda: clock() + 11
+        assert worker.next_request() is None
+        hear(worker, lost=(b"a",))
+        again = worker.next_request()
+        assert again is not None, "renewed: the frontier still had it for this worker"
+        assert again.url == "https://h.example/b"
+
+    asyncio.run(main())
+
+
 def test_after_a_rollback_the_letter_of_a_link_that_cannot_be_queued_is_written_again() -> None:
     async def main() -> None:
         worker = worker_of()
