@@ -24,6 +24,7 @@ from crawler.frontier.hosts import HostNews
 from crawler.frontier.inbox import Inbox
 from crawler.frontier.ledger import Held, Ledger
 from crawler.frontier.message import BATCH, SEED, Message, Reply
+from crawler.frontier.notices import Notices
 from crawler.frontier.planting import Planting
 from crawler.frontier.policy import Policy, host_delays
 from crawler.frontier.seedkey import SeedFault
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TICK, _IDLE = 0.05, 0.2  # seconds between exchanges with and without news
-_TELLING = 5  # failures of a host in a row that are worth a line in the log
-_FORGOTTEN = 3600  # seconds after which the frontier forgets a worker that it does not hear of
 _MOST_WAITING = 2000  # admissions that wait for a full memory: more pages would only bring more of them
 _AHEAD = 0.05  # seconds before a host is due that it is asked for
 
@@ -63,6 +62,7 @@ class Worker:
         self.failures = Failures(self.ledger, FailureReasons(crawler.settings, spider))
         delay, delays = host_delays(crawler.settings)
         self.hosts = HostNews(delay, delays, self._clock)
+        self._notices = Notices(spider.name, policy.give_up / 1000, policy.backoff_max / 1000)
         self.seed_fault = SeedFault(crawler.settings, spider)
         self._planting = Planting(spider, self.admissions, self.ledger)
         self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
@@ -70,7 +70,6 @@ class Worker:
         self._appetite = Appetite(policy, self.ledger, self.inbox, self._clock)
         self._acks_follow = False  # the last exchange confirmed what acks may have waited for
         self._rollbacks = 0
-        self._told: set[str] = set()  # hosts that were said to fail, keys of a wrong type: once is enough
         self._rich = True  # the last exchange gave as much as was wanted: there is probably more
         self._unleased: WeakKeyDictionary[Request, float] = WeakKeyDictionary()  # request → when its host was asked
         self.start_wish = StartWish(self.outbox)
@@ -171,13 +170,7 @@ class Worker:
             reached_at = self._unleased.get(request) if retry_after else None
         if reached_at is None:
             return
-        if self.hosts.failed(host, reached_at, retry_after) == _TELLING and host not in self._told:
-            self._told.add(host)
-            logger.warning(
-                "%s does not answer or asks to be left alone, %d times in a row: it is asked less and less often, "
-                "every %g s at last (FRONTIER_BACKOFF_MAX); `scrapy frontier host` can block it",
-                host, _TELLING, self._policy.backoff_max / 1000,
-            )  # fmt: skip
+        self._notices.failed(host, self.hosts.failed(host, reached_at, retry_after))
         self.ledger.give(self.inbox.remove(host))
         self.kick()
 
@@ -262,20 +255,10 @@ class Worker:
         self._acks_follow = bool(reply.verdicts) and not self._policy.together and self.ledger.unsettled > 0
         self.reply = reply
         self.start_wish.heard(reply.start)
-        for key in set(reply.misfits) - self._told:
-            self._told.add(key)
-            logger.error(
-                "%s in Redis is not a sorted set, something else wrote it: what was queued there is lost, what comes "
-                "goes to the dead letters; rename or delete that key, then `scrapy frontier requeue %s --reason "
-                "'not a sorted set'`", key, self._spider.name,
-            )  # fmt: skip
-        for host in reply.gone:
-            self._stats.inc_value("frontier/hosts_given_up")
-            logger.error(
-                "%s is given up, it did not answer for FRONTIER_HOST_GIVE_UP=%g s: what is queued for it goes to the "
-                "dead letters; `scrapy frontier requeue %s --reason 'given up'` tries them again",
-                host, self._policy.give_up / 1000, self._spider.name,
-            )  # fmt: skip
+        self._notices.misfits(reply.misfits)
+        self._notices.gone(reply.gone)
+        if reply.gone:
+            self._stats.inc_value("frontier/hosts_given_up", len(reply.gone))
         self.on_reply()
 
     def _roll_back(self, shard: bytes, reply: Reply) -> None:
@@ -289,11 +272,7 @@ class Worker:
         self._stats.inc_value("frontier/lease_lost", lost)
         self.start_wish.roll_back(reply.start)
         silent = (reply.now - self.reply.now) / 1000 if self.reply is not None else 0.0
-        if silent >= _FORGOTTEN:
-            what = f"This worker was not heard of for {silent:.0f} s, so the frontier forgot it"
-        else:
-            what = "Redis lost its latest writes (a power cut, a failover): what happened since is done again"
-        logger.error("%s; the %d requests that this worker held went back", what, lost)
+        self._notices.rolled_back(silent, lost)
 
     def _plant(self, held: Held) -> None:
         if self._closing.is_set():  # what it makes would be nobody's

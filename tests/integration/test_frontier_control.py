@@ -16,16 +16,6 @@ from crawler.keys import Keys
 from tests.support.frontier_command import BASE, SEED_KEY, FakeWorker, Frontier, request
 
 
-@pytest.fixture
-def frontier(redis_url: str, capfd: pytest.CaptureFixture[str]) -> Frontier:
-    return Frontier(redis_url, capfd)
-
-
-@pytest.fixture
-def worker(redis: redis_py.Redis) -> FakeWorker:
-    return FakeWorker(redis)
-
-
 def test_a_host_has_its_own_pace_or_none(frontier: Frontier, worker: FakeWorker) -> None:
     assert frontier("host", "plain", "a.example").out == "a.example: nothing special: the settings count\n"
     worker.send(outbox=[request(n) for n in range(10)])

@@ -25,16 +25,6 @@ from tests.integration import frontier_spiders
 from tests.support.frontier_command import BASE, SEED_KEY, FakeWorker, Frontier, request
 
 
-@pytest.fixture
-def frontier(redis_url: str, capfd: pytest.CaptureFixture[str]) -> Frontier:
-    return Frontier(redis_url, capfd)
-
-
-@pytest.fixture
-def worker(redis: redis_py.Redis) -> FakeWorker:
-    return FakeWorker(redis)
-
-
 def test_status_of_nothing(frontier: Frontier, redis: redis_py.Redis) -> None:
     assert frontier("status", "plain").out == "plain: never crawled with this frontier; 0 seeds wait\n"
     facts = frontier("status", "plain", "--json").rows[0]
