@@ -45,9 +45,9 @@ class Fleet:
 
     def kill(self, name: str) -> None:
         """kill -9: no farewell, as when a machine is gone."""
-        self.killed[name] = time.time()
         self.processes[name].kill()
         self.processes[name].wait()
+        self.killed[name] = time.time()
 
     @property
     def alive(self) -> list[str]:

@@ -13,6 +13,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     from tests.site import Report
 
+_ON_ITS_WAY = 2.0  # seconds: a busy site books a request that late; far less than the lease that others wait for
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -36,11 +38,12 @@ class Verdict:
     def unexplained(self) -> list[str]:
         """Pages fetched twice although no killed worker had started them: URL, by whom and when."""
         pages = {page["id"]: page for page in self.report.truth["pages"]}
+        until = {name: at + _ON_ITS_WAY for name, at in self.killed.items()}
         found = []
         for number, hits in self.report.twice.items():
             # A redirected or retried request keeps the User-Agent of the worker that asked first: only time tells.
-            passed_on = pages[number]["trait"] != "" and any(hits[0].time < at for at in self.killed.values())
-            if len(hits) > 2 or not (passed_on or hits[0].time < self.killed.get(hits[0].agent, 0)):
+            passed_on = pages[number]["trait"] != "" and any(hits[0].time < at for at in until.values())
+            if len(hits) > 2 or not (passed_on or hits[0].time < until.get(hits[0].agent, 0)):
                 when = ", ".join(f"{hit.agent} at {hit.time - self.report.hits[0].time:.2f} s" for hit in hits)
                 found.append(f"{pages[number]['url']} ({when})")
         return found

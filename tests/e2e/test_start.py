@@ -70,7 +70,7 @@ def test_two_spiders_of_one_scope_share_the_pages_of_a_site(
     report = pages.report()
     assert report.missed == []
     assert set(report.twice) <= {0}  # the start of one, and a page to the other
-    assert min(crew.fetched_by(f"w{number}") for number, crew in enumerate(crews)) > 5
+    assert min(crew.fetched_by(f"w{number}") for number, crew in enumerate(crews)) > 1  # more than its start page
 
 
 def test_a_finished_run_frees_what_it_has_seen_where_nothing_shall_persist(

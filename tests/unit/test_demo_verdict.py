@@ -43,6 +43,12 @@ def test_a_page_in_flight_at_the_kill_may_come_again() -> None:
     assert verdict(books(more=[again]), killed=KILLED).faults == []
 
 
+@pytest.mark.parametrize(("after", "faults"), [(1.5, 0), (2.5, 1)])
+def test_a_busy_site_may_book_a_dead_worker_s_request_a_moment_later(after: float, faults: int) -> None:
+    late = [KILLED["w1"] + after, 0, "page", 4, "w1"]
+    assert len(verdict(books(lost=4, more=[late, [60.0, 0, "page", 4, "w2"]]), killed=KILLED).faults) == faults
+
+
 @pytest.mark.parametrize(
     ("report", "killed", "fault"),
     [
