@@ -84,6 +84,10 @@ class Env:
         """Whether the variable has a value, for settings that fall back to another one."""
         return name in self._values
 
+    def all(self) -> dict[str, str]:
+        """Every variable that has a value."""
+        return dict(self._values)
+
 
 def read_env_file(path: Path) -> dict[str, str]:
     """``NAME=value`` lines of `path` (none if there is no such file); ``#`` comments, ``export`` and quotes are fine.

@@ -15,8 +15,9 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.log import configure_logging, get_scrapy_root_handler
 
-from crawler.commands import legacy, precheck, unused
+from crawler.commands import contact, legacy, misspelt, precheck, unused
 from crawler.commands.spider import check_arguments, check_methods, find_spider
+from crawler.env import Env
 from crawler.errors import ConfigError, CrawlerError
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Command(crawl.Command):
         settings = self.settings.copy()
         spider_class.update_settings(settings)
         unused.warn(settings)
+        misspelt.warn(settings, Env.load().all())
+        contact.warn(settings)
         crawler = _Crawler(spider_class, self.settings, log)
         crawler.signals.connect(self._warn_if_feeds_unused, signal=signals.engine_started)
         reasons: list[str] = []

@@ -29,6 +29,10 @@ class Picky(Tiny):
         if not depth.isdigit():
             raise ConfigError("-a depth", depth, "must be a whole number")
 
+class Careless(Tiny):
+    name = "careless"
+    custom_settings = {"BLOOM_CAPCITY": 5000}
+
 class Stubborn(Tiny):
     name = "stubborn"
     custom_settings = {"FRONTIER_LEASE": 0}
@@ -63,6 +67,23 @@ def test_the_environment_of_these_tests_works(env: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
     assert "Spider closed (finished)" in done.stderr
     assert "Traceback" not in done.stderr
+    assert "no such setting" not in done.stderr
+
+
+def test_settings_that_nothing_reads_and_an_agent_without_address_are_told(env: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "env"
+    file.write_text("FRONTIER_LAESE=60\n")
+    done = run(
+        ["crawl", "careless", "-s", "DEDUP_SCOP=all"], {**env, "CRAWLER_ENV_FILE": str(file), "METRICS_PROT": "1"}
+    )
+    told = sorted(line.split("WARNING: ")[1] for line in done.stderr.splitlines() if "no such setting" in line)
+    assert (done.returncode, told) == (0, [
+        "BLOOM_CAPCITY=5000: no such setting; did you mean BLOOM_CAPACITY?",
+        "DEDUP_SCOP=all: no such setting; did you mean DEDUP_SCOPE?",
+        "FRONTIER_LAESE=60: no such setting; did you mean FRONTIER_LEASE?",
+        "METRICS_PROT=1: no such setting; did you mean METRICS_PORT?",
+    ])  # fmt: skip
+    assert done.stderr.count("names nobody to write to: set CONTACT") == 1
 
 
 NOBODY = "127.0.0.1:1"  # a privileged port that no service uses any more
