@@ -15,7 +15,7 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.log import configure_logging, get_scrapy_root_handler
 
-from crawler.commands import contact, legacy, misspelt, precheck, unused
+from crawler.commands import contact, legacy, misspelt, precheck, refused, unused
 from crawler.commands.spider import check_arguments, check_methods, find_spider
 from crawler.env import Env
 from crawler.errors import ConfigError, CrawlerError
@@ -83,6 +83,8 @@ class Command(crawl.Command):
         task.get_loop().call_later(_HOLD_SECONDS, log.release)
         process.start()
         self._judge(task, reasons, log)
+        if crawler.stats is not None and (told := refused.line(crawler.stats.get_stats(), _start_urls(crawler.spider))):
+            logger.warning("%s", told)
 
     def _judge(self, task: asyncio.Task[None], reasons: list[str], log: _HeldLog) -> None:
         assert self.settings is not None
@@ -103,6 +105,10 @@ def _failed_reasons() -> frozenset[str]:
     from crawler.frontier import FAILED_REASONS
 
     return FAILED_REASONS
+
+
+def _start_urls(spider: Spider | None) -> list[str]:
+    return [str(url) for url in getattr(spider, "start_urls", None) or ()]
 
 
 def _process(settings: Settings, log: _HeldLog) -> AsyncCrawlerProcess:

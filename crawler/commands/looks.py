@@ -30,7 +30,7 @@ def status(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> Non
           f"{facts['dead']} dead{fallen}")  # fmt: skip
     if facts["dropped"]:
         print("dropped   " + ", ".join(f"{n} {reason}" for reason, n in sorted(facts["dropped"].items())))
-    print(f"seeds     {facts['seeds']} wait")
+    print(f"seeds     {facts['seeds']} wait (one that was taken counts as done, and so does its request)")
     print(
         f"hosts     {facts['hosts_queued']} wait ({facts['hosts_due']} due), {facts['hosts_busy']} being asked"
         + (f", {facts['hosts_given_up']} given up" if facts["hosts_given_up"] else "")

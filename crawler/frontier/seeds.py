@@ -121,6 +121,8 @@ def _check_url(url: str) -> None:
         _ = parts.port
     except ValueError as error:
         raise SeedError(f"malformed URL {_short(url)} ({error})") from None
+    if parts.scheme in SCHEMES and not url.partition(":")[2].startswith("//"):
+        raise SeedError(f"URL without a host: {_short(url)}; two slashes follow the colon, as in https://example.com/")
     if not parts.scheme or "://" not in url:
         raise SeedError(f"URL without a scheme: {_short(url)}; write https://… in front")
     if parts.scheme not in SCHEMES:

@@ -45,6 +45,11 @@ class Broken(scrapy.Spider):
 
 class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "http://elsewhere.example/")
+            self.end_headers()
+            return
         body = b"" if self.path == "/robots.txt" else b"<html><title>hello</title></html>"
         self.send_response(404 if self.path == "/robots.txt" else 200)
         self.send_header("Content-Type", "text/html")
@@ -198,3 +203,21 @@ def test_log_of_a_slow_start_is_not_held_back_for_long(env: dict[str, str], proj
         assert process.wait(40) == 1
         server.resume()
     assert log.read_text().splitlines()[-1].startswith(f"{server.url} does not answer (Timeout")
+
+
+@pytest.mark.parametrize(
+    ("path", "settings", "said"),
+    [
+        ("", {"CRAWLER_ALLOW_PRIVATE": "0"}, "at a private address (CRAWLER_PRIVATE_HOSTS lists hosts"),
+        ("away", {}, "to another site (the spider's allowed_domains)"),
+    ],
+    ids=["private", "redirected-offsite"],
+)
+def test_the_last_line_of_a_crawl_whose_start_was_refused_says_why(
+    env: dict[str, str], project: Path, page: str, path: str, settings: dict[str, str], said: str
+) -> None:
+    env = {**env, "FRONTIER": "memory", "METRICS_ENABLED": "0", **settings}
+    done = run_scrapy(["crawl", "site", "-a", f"start={page}{path}"], env, cwd=project)
+    assert done.returncode == 0
+    last = done.stderr.splitlines()[-1]
+    assert f"WARNING: No page was fetched from {page}{path}: requests were refused {said}" in last

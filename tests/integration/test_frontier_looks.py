@@ -46,6 +46,7 @@ def test_status_counts(frontier: Frontier, worker: FakeWorker, redis: redis_py.R
     assert {name: facts[name] for name in expected} == expected
     text = frontier("status", "plain").out
     assert "11 queued, 4 leased, 0 done, 0 dead" in text
+    assert "2 wait (one that was taken counts as done, and so does its request)" in text
     assert "1 live, 0 not heard of" in text
 
 
