@@ -109,6 +109,6 @@ def abandon(crawler: Crawler) -> None:
 def abandon_scraper(crawler: Crawler) -> None:
     """Lets the scraper close although callbacks or pipelines are still under way."""
     scraper_slot: Any = getattr(crawler.engine.scraper, "slot", None)
-    if scraper_slot is not None and scraper_slot.closing is not None:
+    if scraper_slot is not None and scraper_slot.closing is not None and not scraper_slot.closing.called:
         closing, scraper_slot.closing = scraper_slot.closing, None
         closing.callback(crawler.spider)

@@ -24,6 +24,7 @@ from twisted.internet.defer import Deferred
 
 from crawler import config, connection
 from crawler.canonical.version import version_of
+from crawler.errors import ConfigError
 from crawler.frontier import hooks, payload
 from crawler.frontier.carrier import carrier
 from crawler.frontier.claim import StartClaim
@@ -116,6 +117,7 @@ class Scheduler(BaseScheduler):
     async def _open(self, spider: Spider) -> None:
         settings = self.crawler.settings
         hooks.check(self.crawler.engine)
+        self._check_start_once()
         await asyncio.to_thread(connection.check, settings)
         self._keys = keys = Keys.from_settings(settings, spider.name)
         shards = keys.spread(self.policy.shards)
@@ -136,6 +138,15 @@ class Scheduler(BaseScheduler):
                 raise
             raise told from None
         self.link.start()
+
+    def _check_start_once(self) -> None:
+        """A spider's own ``SPIDER_MIDDLEWARES`` replace those of the page: then nobody would ever run ``start()``."""
+        from crawler.frontier.start import StartOnce
+
+        if self.crawler.get_spider_middleware(StartOnce) is None:
+            path = f"crawler.frontier.{StartOnce.__name__}"
+            remedy = f'without {path} the frontier never hears that start() is done: add "{path}": 10'
+            raise ConfigError("SPIDER_MIDDLEWARES", self.crawler.settings.getdict("SPIDER_MIDDLEWARES"), remedy)
 
     @property
     def base(self) -> str:

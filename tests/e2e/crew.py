@@ -115,4 +115,4 @@ class Watched(Crew):
 
     def lingers(self, name: str) -> None:
         """Waits until a worker's crawl is over and it waits for the last scrape."""
-        wait_for(lambda: "for the last scrape" in self.log(name), f"{name} lingers", 60)
+        self.until(lambda: "for the last scrape" in self.log(name), f"{name} lingers")

@@ -55,6 +55,7 @@ def site() -> dict[str, str | Answer]:
 
 
 def test_each_template_makes_a_spider_that_runs(copy: Path, redis: redis_py.Redis, redis_url: str) -> None:
+    """They go where NEWSPIDER_MODULE says."""
     env = {"BOT_NAME": "my_crawl"}  # the project's name is no obstacle
     with Pages(site()) as pages:
         locs = f"<url><loc>{pages.url}/two</loc></url>"
@@ -95,6 +96,7 @@ def test_each_template_makes_a_spider_that_runs(copy: Path, redis: redis_py.Redi
 
 
 def test_the_list_has_ours_only() -> None:
+    """TEMPLATES_DIR."""
     assert run_scrapy(["genspider", "-l"]).stdout.split() == ["Available", "templates:", *TEMPLATES]
 
 

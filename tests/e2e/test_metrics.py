@@ -138,7 +138,7 @@ def test_nothing_is_served_when_switched_off(site: Sites, redis_url: str, tmp_pa
 
 
 def test_an_unusable_address_is_one_line(site: Sites, redis_url: str, tmp_path: Path) -> None:
-    crew = Watched(site(pages=5, easy=True), redis_url, tmp_path, METRICS_HOST="203.0.113.77")
+    crew = Watched(site(pages=5, easy=True), redis_url, tmp_path, METRICS_HOST="203.0.113.77", METRICS_LINGER="0")
     crew.start("w1")
     assert crew.workers["w1"].wait(30) == 1
     (line,) = crew.log("w1").splitlines()

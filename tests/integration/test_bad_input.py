@@ -151,7 +151,7 @@ COMMAND_LINES: list[tuple[list[str], str]] = [
 ]
 MORE_COMMAND_LINES: list[tuple[list[str], str]] = [
     (["crawl", "tiny", "-L", "LOUD"], "LOG_LEVEL=LOUD: must be DEBUG, INFO, WARNING, ERROR or CRITICAL"),
-    (["crawl", "xyz"], "spider=xyz: no such spider; this project has picky, stubborn, tiny"),
+    (["crawl", "xyz"], "spider=xyz: no such spider; this project has careless, picky, stubborn, tiny"),
     (["crawl", "tiny", "picky"], "spider=tiny picky: one spider at a time"),
     (["crawl", "tiny", "-s", "BLOOM_ERROR_RATE=1.5"], "BLOOM_ERROR_RATE=1.5: must be between 0 and 1"),
     (["crawl", "tiny", "-s", "USER_AGENT=böt"], "USER_AGENT=böt: goes into a header of every request"),
@@ -211,6 +211,12 @@ def test_a_server_without_memory(env: dict[str, str]) -> None:
     with RedisServer(options=["--maxmemory", "1"]) as server:
         line = only_line(run(["crawl", "tiny"], {**env, "REDIS_URL": server.url}))
     assert line.startswith("Redis is full, nobody can join: raise its maxmemory")
+
+
+def test_spider_middlewares_of_ones_own_without_the_frontier_s(env: dict[str, str]) -> None:
+    """Such a crawl would wait for ever for somebody to run ``start()``."""
+    line = only_line(run(["crawl", "tiny", "-s", "SPIDER_MIDDLEWARES={}"], env))
+    assert line.startswith("SPIDER_MIDDLEWARES={}: without crawler.frontier.StartOnce the frontier never hears")
 
 
 def test_stored_filter_of_another_size_names_both(env: dict[str, str]) -> None:

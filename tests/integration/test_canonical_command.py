@@ -62,6 +62,7 @@ def test_check_runs_every_example(tmp_path: Path) -> None:
 
 
 def test_the_environment_adds_rules_and_groups(tmp_path: Path) -> None:
+    """The command itself is there by COMMANDS_MODULE."""
     (tmp_path / "my.toml").write_text(GOOD)
     env = {"CANONICAL_RULES": str(tmp_path / "my.toml"), "CANONICAL_GROUPS": "session", "CANONICAL_OFF": "click"}
     done = run_scrapy(["canonical", "http://a.example/?x=1&fbclid=2&sessionid=0123456789abcdef"], env)

@@ -161,6 +161,24 @@ def test_what_is_known_to_be_seen_is_not_asked_again_until_it_was_forgotten(
     made.close()
 
 
+@pytest.mark.parametrize(("size", "asked"), [(0, 20), (100, 0)])
+def test_how_many_are_known_without_asking(redis: redis_py.Redis, proxy: Proxy, size: int, asked: int) -> None:
+    made = make(proxy.url, ExactDupeFilter, DEDUP_MEMORY_SIZE=size)
+    made.request_seen(page(1))
+    before = proxy.sent.count(b"EVALSHA")
+    assert all(made.request_seen(page(1)) for _ in range(20))
+    assert asked <= proxy.sent.count(b"EVALSHA") - before <= asked + 2
+    made.close()
+
+
+@pytest.mark.parametrize(("size", "folded"), [(10, True), (100, False)])
+def test_the_size_of_the_recent_layer(redis: redis_py.Redis, redis_url: str, size: int, folded: bool) -> None:
+    made = make(redis_url, LayeredDupeFilter, DEDUP_RECENT_SIZE=size)
+    assert not any(made.request_seen(page(number)) for number in range(30))
+    assert ({*redis.keys("*:history:dedup:*")} > {*redis.keys("*:history:dedup:meta")}) == folded
+    made.close()
+
+
 def test_a_memory_that_is_full_is_said_once_and_loses_nothing(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     made = make(redis_url, BloomDupeFilter, BLOOM_CAPACITY=10, BLOOM_GROWTH=0)
     with caplog.at_level(logging.WARNING):

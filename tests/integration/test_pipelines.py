@@ -17,6 +17,7 @@ from tests.support.shops import quotes_site
 def test_items_go_into_the_list_and_the_feed(
     redis: redis_py.Redis, redis_url: str, tmp_path: Path, key: str, list_name: str
 ) -> None:
+    """By a line of ITEM_PIPELINES."""
     env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", WORKER_NAME="w1", REDIS_PIPELINE_ENABLED="1")
     with Pages(quotes_site(pages=2, per_page=3)) as site:
         done = run_scrapy(["crawl", "quotes", "-a", f"start={site.url}/", "-s", f"REDIS_ITEMS_KEY={key}"], env)
@@ -38,7 +39,9 @@ def test_off_by_default(redis: redis_py.Redis, redis_url: str, tmp_path: Path) -
 
 def test_an_unknown_serializer_is_one_line(redis_url: str, tmp_path: Path) -> None:
     env = project_env(redis_url, tmp_path, REDIS_PIPELINE_ENABLED="1")
-    done = run_scrapy(["crawl", "quotes", "-s", "REDIS_ITEMS_SERIALIZER=no.such"], env)
+    done = run_scrapy(
+        ["crawl", "quotes", "-a", "start=http://127.0.0.1:1/", "-s", "REDIS_ITEMS_SERIALIZER=no.such"], env
+    )
     assert done.returncode != 0
     assert "REDIS_ITEMS_SERIALIZER=no.such: cannot be imported" in done.stderr
     assert "Traceback" not in done.stderr

@@ -104,6 +104,10 @@ def test_other_kinds_of_keys(seed: Seed, redis: redis_py.Redis) -> None:
     assert redis.zscore("ofzset:start_urls", json.dumps({"url": URLS[0], "priority": 3}, separators=(",", ":"))) == 3
     assert seed("plain", "-s", "REDIS_START_URLS_KEY=seeds:%(name)s", URLS[0]).returncode == 0
     assert waiting(redis, "seeds:plain") == URLS[:1]
+    for name, kind in (("REDIS_START_URLS_AS_SET", b"set"), ("REDIS_START_URLS_AS_ZSET", b"zset")):
+        key = f"seeds:{name}"
+        assert seed("plain", "-s", f"REDIS_START_URLS_KEY={key}", "-s", f"{name}=1", URLS[0]).returncode == 0
+        assert redis.type(key) == kind
 
 
 def test_a_spider_with_its_own_format_gets_its_lines_as_they_are(seed: Seed, redis: redis_py.Redis) -> None:

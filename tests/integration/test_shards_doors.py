@@ -21,7 +21,7 @@ from crawler import connection
 from crawler.errors import ConfigError, ServerError
 from crawler.frontier.seedmove import SeedMover
 from crawler.nodes import OneNode, nodes_of
-from tests.support.cluster import RedisCluster
+from tests.support.cluster import RedisCluster, Watched
 from tests.support.proxy import Proxy
 from tests.support.server import RedisServer, free_port
 
@@ -103,6 +103,20 @@ def test_a_cluster_that_is_none_and_one_that_is_not_told(redis_url: str) -> None
         connection.check(Settings({"REDIS_URL": redis_url, "REDIS_CLUSTER": 1}))
     with RedisCluster(1) as cluster, pytest.raises(ConfigError, match="set REDIS_CLUSTER=1"):
         connection.check(Settings({"REDIS_URL": cluster.masters[0].url}))
+
+
+def test_any_node_tells_where_the_cluster_is() -> None:
+    with RedisCluster(1) as cluster:
+        settings = Settings({"REDIS_URL": "redis://127.0.0.1:1", "REDIS_CLUSTER": 1})
+        settings.set("REDIS_CLUSTER_NODES", f"127.0.0.1:{cluster.masters[0].port}")
+        with connection.sync_client(settings) as client:
+            assert client.set("k", 1)
+
+
+@pytest.mark.slow
+def test_sentinels_tell_where_the_master_is() -> None:
+    with Watched() as pair:
+        connection.check(Settings(pair.env))
 
 
 def test_a_master_that_became_a_replica_is_left(redis_server: RedisServer, redis_url: str) -> None:

@@ -22,7 +22,11 @@ _processes: list[subprocess.Popen[bytes]] = []
 def clean_env(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables of a process in tests: a few of the shell, loopback allowed, no ``.env`` file, then `env`."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return {**kept, "PYTHONUNBUFFERED": "1", "CRAWLER_ALLOW_PRIVATE": "1", "CRAWLER_ENV_FILE": "", **(env or {})}
+    made = {**kept, "PYTHONUNBUFFERED": "1", "CRAWLER_ALLOW_PRIVATE": "1", "CRAWLER_ENV_FILE": "", **(env or {})}
+    if "IGNORE_SETTING" in os.environ:  # see tests/support/ignoring
+        made["IGNORE_SETTING"] = os.environ["IGNORE_SETTING"]
+        made["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ["PYTHONPATH"], made.get("PYTHONPATH"))))
+    return made
 
 
 def project_env(redis_url: str, folder: Path, **more: str) -> dict[str, str]:

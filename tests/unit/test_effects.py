@@ -1,15 +1,22 @@
-"""Each documented key, command and metric has a test that it has an effect; settings: ``test_settings_effect.py``."""
+"""Each documented setting, key, command and metric has a test that it has an effect.
+
+The table of settings is in ``tests/support/effects.py``, for ``tests/e2e/test_ignored.py`` proves it.
+"""
 
 from __future__ import annotations
 
 import re
 
+import pytest
+
 from crawler.commands import dedup, frontier
 from crawler.metrics.frontier import GAUGES
 from crawler.metrics.stats import COUNTERS
 from crawler.metrics.stats import names as names_of_stats
+from tests.support.effects import SCRAPYS, SETTINGS
 from tests.unit.test_metrics_stats import CASES
 from tests.unit.test_project_docs import ROOT, first_column
+from tests.unit.test_settings_effect import compose_only
 
 KEYS = {  # what is wrong, lost or done twice without it
     "TAG:dedup:meta": "test_other_parameters_are_refused_naming_both_values",
@@ -88,6 +95,20 @@ COMMANDS = {
 def test_each_test_exists() -> None:
     texts = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert {*KEYS.values(), *COMMANDS.values()} - set(re.findall(r"^ *def (test_\w+)\(", texts, re.MULTILINE)) == set()
+
+
+def test_each_setting_has_one() -> None:
+    documented = first_column(ROOT / "docs" / "settings.md")
+    assert set(SETTINGS) | SCRAPYS == documented - set(compose_only())
+    assert not set(SETTINGS) & SCRAPYS
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_test_of_a_setting_exists_and_names_it(name: str) -> None:
+    path, _, test = SETTINGS[name].partition("::")
+    text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+    assert f"\ndef {test.partition('[')[0]}(" in text
+    assert re.search(rf"\b{name}\b", text)
 
 
 def test_each_key_has_one() -> None:

@@ -10,10 +10,12 @@ import pytest
 from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
+from twisted.internet.defer import Deferred
 
 from crawler.canonical import canonical_host
 from crawler.frontier import payload
 from crawler.frontier.farewell import Farewell
+from crawler.frontier.hooks import abandon_scraper
 from crawler.frontier.message import Lease, Reply
 from crawler.frontier.outbox import Span
 from crawler.frontier.policy import Policy
@@ -156,6 +158,14 @@ def test_the_end_of_the_grace_period_frees_no_parent_of_a_request_that_only_this
         assert worker.outbox.needs(Span(0, 1), 0) is None, "its parent goes back"
 
     asyncio.run(main())
+
+
+def test_a_scraper_that_has_closed_before_it_is_abandoned_is_left_alone() -> None:
+    """While a worker still says good-bye to a slow server."""
+    closing: Deferred[None] = Deferred()
+    closing.callback(None)
+    scraper = SimpleNamespace(slot=SimpleNamespace(closing=closing))
+    abandon_scraper(SimpleNamespace(engine=SimpleNamespace(scraper=scraper), spider=SPIDER))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""Each documented setting changes something: what no other test shows by its name is shown here."""
+"""Settings whose effect no other test shows; which test shows which is in ``tests/support/effects.py``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.request import getproxies
 
@@ -19,60 +18,12 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from crawler.connection import clients
-from crawler.dedup import MemoryBloomDupeFilter, options
+from crawler.dedup import MemoryBloomDupeFilter
 from crawler.frontier.failures import FailureReasons
 from crawler.frontier.fed import idle_seconds
-from crawler.frontier.policy import Policy
 from crawler.guard import PrivateAddressGuard
 from crawler.robots import RobotsCache
-from tests.unit.test_project_docs import ROOT, first_column
-from tests.unit.test_settings import WIRING
-
-# Scrapy's, with Scrapy's effect and Scrapy's tests (and DOWNLOAD_MAXSIZE in test_hostile_site.py).
-SCRAPYS = {"CONCURRENT_ITEMS", "DOWNLOAD_MAXSIZE", "LOG_ENABLED", "LOG_INSTALL_ROOT_HANDLER"}
-LISTS = ("test_env.py", "test_settings.py", "test_settings_effect.py", "test_project_docs.py", "test_project_deploy.py")
-
-
-def shown_elsewhere() -> set[str]:
-    """Names in tests that are about something else than lists of settings."""
-    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py") if path.name not in LISTS]
-    return set(re.findall(r"[A-Z][A-Z0-9_]{2,}", "\n".join(texts)))
-
-
-def shown_here() -> set[str]:
-    return set(re.findall(r"[A-Z][A-Z0-9_]{2,}", Path(__file__).read_text()))
-
-
-def test_each_documented_setting_has_a_test() -> None:
-    documented = first_column(ROOT / "docs" / "settings.md")
-    assert sorted(documented - set(WIRING) - SCRAPYS - shown_elsewhere() - shown_here() - set(compose_only())) == []
-
-
-# setting → field of the frontier's policy, which its messages, and so the scripts' tests, are made of; what 7 becomes
-POLICY = {
-    "FRONTIER_CRAWL_DELAY_MAX": ("crawl_delay_max", 7),
-    "FRONTIER_HOST_MAX_PAGES": ("host_max_pages", 7),
-    "FRONTIER_CALENDAR_MAX": ("calendar_max", 7),
-    "FRONTIER_MAX_REPEATED_SEGMENTS": ("max_repeats", 7),
-    "FRONTIER_MAX_DELIVERIES": ("max_deliveries", 7),
-    "FRONTIER_DEAD_MAX": ("dead_max", 7),
-    "FRONTIER_GRACE": ("grace", 7),
-    "FRONTIER_SHARDS": ("shards", 7),
-    "FRONTIER_WAIT_REPLICAS": ("replicas", 7),
-    "FRONTIER_BACKOFF": ("backoff", 7000),
-    "FRONTIER_BACKOFF_MAX": ("backoff_max", 7000),
-    "FRONTIER_HOST_GIVE_UP": ("give_up", 7000),
-    "FRONTIER_HOST_DELAY": ("delay", 7000),
-    "FRONTIER_HOST_CONCURRENCY": ("concurrency", 7),
-    "FRONTIER_LEASE": ("lease", 7000),
-}
-
-
-@pytest.mark.parametrize("name", POLICY)
-def test_the_frontier_takes_it(name: str) -> None:
-    field, value = POLICY[name]
-    before, after = (getattr(Policy.from_settings(Settings(some)), field) for some in ({}, {name: "7"}))
-    assert before != after == value
+from tests.unit.test_project_docs import ROOT
 
 
 @pytest.mark.parametrize(
@@ -97,12 +48,6 @@ def test_which_status_is_a_failure(settings: dict[str, Any], failed: bool) -> No
 )
 def test_when_a_waiting_spider_closes(settings: dict[str, Any], seconds: float) -> None:
     assert idle_seconds(Spider("a"), Settings({"MAX_IDLE_TIME_BEFORE_CLOSE": 0, **settings})) == seconds
-
-
-def test_the_size_of_the_recent_layer() -> None:
-    small, large = (options.layered(Settings({"DEDUP_RECENT_SIZE": size}), "bitmap") for size in (500, 5000))
-    assert small != large
-    assert "500" in str(small)
 
 
 @pytest.mark.parametrize("settings", [{"FRONTIER_ROBOTS_TTL": 0}, {"ROBOTSTXT_OBEY": False}])
