@@ -21,6 +21,12 @@ YOURS = (
     ".env", "README.md", "crawler/items.py", "crawler/pipelines.py", "crawler/rules.toml", "crawler/settings.py",
     "crawler/spiders",
 )  # fmt: skip
+PARTS = (  # what the root of the project consists of; a user's own files beside them are not copied
+    ".ci", ".dockerignore", ".env.example", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md",
+    "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md", "crawler", "deploy",
+    "docker-compose.override.yml", "docker-compose.yml", "docs", "pyproject.toml", "requirements-bench.txt",
+    "requirements-dev.txt", "requirements.txt", "scrapy.cfg", "tests",
+)  # fmt: skip
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ".template"  # in a copy: which commit of which template it has
 NEW = "make new NAME=shop DIR=../shop CONTACT=https://shop.example/bot"
@@ -71,7 +77,7 @@ def new(name: str, folder: str, contact: str = "") -> None:
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / path, target / path, follow_symlinks=False)
         write_env(target / ".env", name, contact)
-        (target / RECORD).write_text(record(), encoding="utf-8")
+        (target / RECORD).write_text(record(os.path.relpath(ROOT, target)), encoding="utf-8")
     except OSError as error:
         raise CopyError(f"DIR={folder}: {error.strerror}") from None
     print(f"""{name} is in {target}; its identity is in {target / ".env"}{"" if contact else ": set CONTACT there"}
@@ -82,15 +88,16 @@ next:
 
 
 def tree() -> list[Path]:
-    """The files that make the project: what git tracks; without git, all that .gitignore does not name."""
+    """The files that make the project: what git tracks; without git, its PARTS but for what .gitignore names."""
     if is_repository(ROOT):
         names = git(ROOT, "ls-files", "-z").decode().split("\0")
         return [Path(name) for name in names if name not in {"", RECORD} and (ROOT / name).is_file()]
     ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").split()]
-    found = []
-    for top, folders, files in os.walk(ROOT):
-        folders[:] = [name for name in folders if not is_named(name, [*ignored, ".git"])]
-        found += [Path(top, name).relative_to(ROOT) for name in files if not is_named(name, [*ignored, RECORD])]
+    found = [Path(name) for name in PARTS if (ROOT / name).is_file()]
+    for part in PARTS:
+        for top, folders, files in os.walk(ROOT / part):
+            folders[:] = [name for name in folders if not is_named(name, ignored)]
+            found += [Path(top, name).relative_to(ROOT) for name in files if not is_named(name, ignored)]
     return found
 
 
@@ -112,7 +119,7 @@ def write_env(path: Path, name: str, contact: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def record(source: str = str(ROOT), commit: str = "") -> str:
+def record(source: str, commit: str = "") -> str:
     """Text of the file that `make update` reads; the commit of this tree unless another is given."""
     if not commit and is_repository(ROOT):
         commit = git(ROOT, "rev-parse", "HEAD", check=False).decode().strip()

@@ -66,7 +66,10 @@ class Verdict:
     def table(self) -> Table:
         """The figures, for people."""
         report = self.report
-        table = Table(title="The site's own books", title_justify="left", show_header=False)
+        note = "A link seen is the first to a page, the first to an address that redirects, or a duplicate."
+        table = Table(
+            title="The site's own books", title_justify="left", show_header=False, caption=note, caption_justify="left"
+        )
         table.add_column(no_wrap=True)
         table.add_column(justify="right", no_wrap=True)
         repeats = str(len(report.twice)) + (" (in flight at the kill)" if report.twice and not self.unexplained else "")

@@ -29,6 +29,16 @@ def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", *words], cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
+def script(name: str) -> tuple[str, ...]:
+    """A constant of deploy/template.py, which is no module."""
+    names: dict[str, object] = {}
+    text = (PROJECT / "deploy" / "template.py").read_text()
+    exec(text, {"__name__": "", "__file__": str(PROJECT / "deploy/x")}, names)
+    value = names[name]
+    assert isinstance(value, tuple)
+    return value
+
+
 @pytest.fixture
 def template(tmp_path: Path) -> Path:
     """A small template with a history: what the script needs, one engine file, your rooms."""
@@ -70,11 +80,14 @@ def test_a_copy_is_the_tracked_tree_with_an_identity(template: Path, copy: Path)
     assert (env["SPIDER"], env["SPIDER_ARGS"]) == ("site", "")  # the site of the example is not the copy's
     assert "Change both: SPIDER to your spider" in (copy / ".env").read_text()
     assert (copy / ".env").stat().st_mode & 0o077 == 0
+    assert (copy / ".template").read_text().splitlines()[1:] == ["../template", git(template, "rev-parse", "HEAD")]
 
 
-@pytest.mark.slow
-def test_without_git_ignored_files_stay_behind(template: Path, tmp_path: Path) -> None:
+def test_without_git_only_what_belongs_to_the_project_is_copied(template: Path, tmp_path: Path) -> None:
     (template / ".git").rename(tmp_path / "away")
+    (template / "shop.csv").write_text("of `scrapy items -o`\n")
+    (template / "notes").mkdir()
+    (template / "notes" / "diary.txt").write_text("")
     (template / "crawler" / "__pycache__").mkdir()
     (template / "crawler" / "__pycache__" / "x.pyc").write_bytes(b"")
     assert make(template, "new", "NAME=two", "DIR=../two").returncode == 0
@@ -83,6 +96,13 @@ def test_without_git_ignored_files_stay_behind(template: Path, tmp_path: Path) -
         ".env", ".env.example", ".gitignore", ".template", "Makefile", "crawler/engine.py", "crawler/old.py",
         "crawler/settings.py", "crawler/spiders/quotes.py", "deploy/template.py",
     }  # fmt: skip
+
+
+@pytest.mark.skipif((PROJECT / ".template").exists(), reason="a copy's root has its owner's files too")
+def test_the_parts_are_what_git_tracks() -> None:
+    if (PROJECT / ".git").exists():
+        names = git(PROJECT, "ls-files").splitlines()
+        assert {name.partition("/")[0] for name in names} == set(script("PARTS"))
 
 
 MISTAKES = {
@@ -179,13 +199,6 @@ def test_an_update_that_could_not_be_undone_is_refused(template: Path, copy: Pat
 
 def test_the_docs_name_your_rooms() -> None:
     text = (PROJECT / "docs" / "template.md").read_text()
-    script: dict[str, object] = {}
-    exec(
-        (PROJECT / "deploy" / "template.py").read_text(),
-        {"__name__": "", "__file__": str(PROJECT / "deploy/x")},
-        script,
-    )
-    yours = script["YOURS"]
-    assert isinstance(yours, tuple)
+    yours = script("YOURS")
     assert [room for room in yours if f"`{room}`" not in text and f"`{room}/`" not in text] == []
     assert [room for room in yours if room != ".env" and not (PROJECT / room).exists()] == []
