@@ -83,7 +83,7 @@ class Command(crawl.Command):
         task.get_loop().call_later(_HOLD_SECONDS, log.release)
         process.start()
         self._judge(task, reasons, log)
-        if crawler.stats is not None and (told := refused.line(crawler.stats.get_stats(), _start_urls(crawler.spider))):
+        if reasons and (told := refused.line(crawler.stats.get_stats(), _start_urls(crawler.spider))):
             logger.warning("%s", told)
 
     def _judge(self, task: asyncio.Task[None], reasons: list[str], log: _HeldLog) -> None:

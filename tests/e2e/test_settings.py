@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import redis as redis_py
 
 from tests.support.pages import Answer, Pages
 from tests.support.project import project_env, run_scrapy, start_scrapy
-from tests.support.server import free_port, wait_for
+from tests.support.server import wait_for
 
 WORDS = {
     "BOT_NAME": "mybot", "USER_AGENT": "mine/2", "WORKER_NAME": "w1", "REDIS_KEY_PREFIX": "other", "LOG_LEVEL": "DEBUG",
@@ -32,9 +33,9 @@ SITE: dict[str, str | Answer] = {
 
 def test_one_crawl(redis: redis_py.Redis, redis_url: str, tmp_path: Path) -> None:
     """Each assertion is about the settings that its comment names."""
-    port, metrics, discovery = free_port(), tmp_path / "metrics.prom", tmp_path / "targets.json"
+    metrics, discovery = tmp_path / "metrics.prom", tmp_path / "targets.json"
     files = {"METRICS_TEXTFILE": str(metrics), "METRICS_SD_FILE": str(discovery)}
-    env = project_env(redis_url, tmp_path, **WORDS, **files, METRICS_PORT=str(port))
+    env = project_env(redis_url, tmp_path, **WORDS, **files, METRICS_PORT="0")
     feed = tmp_path / "items" / "site" / "w1.jsonl"
     feed.parent.mkdir(parents=True)
     feed.write_text('{"title": "torn')
@@ -61,7 +62,9 @@ def test_one_crawl(redis: redis_py.Redis, redis_url: str, tmp_path: Path) -> Non
     assert redis.hexists("{other:site:0}:runs", "monday")  # FRONTIER_RUN
 
     assert " DEBUG: Crawled (200)" in log  # LOG_LEVEL
-    assert f"http://127.0.0.1:{port}/metrics" in log  # EXTENSIONS, METRICS_ENABLED, METRICS_PORT
+    port = re.search(r"Metrics: http://127\.0\.0\.1:(\d+)/metrics", log)
+    assert port  # EXTENSIONS
+    assert int(port[1]) > 10_000  # METRICS_PORT: any free one, and none of those that follow the default
     assert 'worker="w1"' in metrics.read_text()  # METRICS_TEXTFILE
     assert discovery.exists()  # METRICS_SD_FILE
     assert "Telnet console listening" not in log  # TELNETCONSOLE_ENABLED

@@ -189,6 +189,13 @@ def test_exit_code_and_line_when_a_crawl_fails(env: dict[str, str], project: Pat
     assert "start is broken" in (project / "log").read_text()
 
 
+def test_what_fails_before_there_are_any_stats_is_all_that_is_told(env: dict[str, str], project: Path) -> None:
+    done = run_scrapy(["crawl", "plain", *SPIDERS_HERE, "-s", "STATS_CLASS=no.such"], env, cwd=project)
+    assert done.returncode == 1
+    assert "The crawl failed: ModuleNotFoundError" in done.stderr
+    assert "is not set yet" not in done.stderr
+
+
 @pytest.mark.slow
 def test_log_of_a_slow_start_is_not_held_back_for_long(env: dict[str, str], project: Path) -> None:
     """A server that takes connections and says nothing: the log appears although the start is still waiting."""
