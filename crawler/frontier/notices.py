@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from crawler.frontier.message import Reply
 
 logger = logging.getLogger(__name__)
 
 _TELLING = 5  # failures of a host in a row that are worth a line in the log
+_QUIET = 10_000  # milliseconds without news from anybody
 _FORGOTTEN = 3600  # seconds after which the frontier forgets a worker that it does not hear of (as exchange.lua)
 
 
 class Notices:
-    """`give_up`, `backoff_max`: seconds, FRONTIER_HOST_GIVE_UP and FRONTIER_BACKOFF_MAX."""
+    """`give_up`, `backoff_max`, `lease`: seconds, FRONTIER_HOST_GIVE_UP, FRONTIER_BACKOFF_MAX, FRONTIER_LEASE."""
 
-    def __init__(self, spider: str, give_up: float, backoff_max: float) -> None:
-        self._spider, self._give_up, self._backoff_max = spider, give_up, backoff_max
+    def __init__(self, spider: str, give_up: float, backoff_max: float, lease: float) -> None:
+        self._spider, self._give_up, self._backoff_max, self._lease = spider, give_up, backoff_max, lease
+        self._waited = False
         self._told: set[str] = set()  # hosts that were said to fail, keys of a wrong type: once is enough
 
     def failed(self, host: str, times: int) -> None:
@@ -35,6 +41,16 @@ class Notices:
                 "%s is given up, it did not answer for FRONTIER_HOST_GIVE_UP=%g s: what is queued for it goes to the "
                 "dead letters; `scrapy frontier requeue %s --reason 'given up'` tries them again",
                 host, self._give_up, self._spider,
+            )  # fmt: skip
+
+    def waits(self, reply: Reply) -> None:
+        """This worker has nothing. Whether the others are dead or slow no reply tells: once it is said what if."""
+        if reply.leased and reply.next_due < 0 and reply.idle >= _QUIET and not (reply.paused or self._waited):
+            self._waited = True
+            logger.info(
+                "Nothing to do here but what other workers hold, %d requests, and none was finished for %d s: if those "
+                "workers were killed, their requests come back within FRONTIER_LEASE=%g s",
+                reply.leased, reply.idle // 1000, self._lease,
             )  # fmt: skip
 
     def misfits(self, keys: Iterable[str]) -> None:

@@ -62,7 +62,7 @@ class Worker:
         self.failures = Failures(self.ledger, FailureReasons(crawler.settings, spider))
         delay, delays = host_delays(crawler.settings)
         self.hosts = HostNews(delay, delays, self._clock)
-        self._notices = Notices(spider.name, policy.give_up / 1000, policy.backoff_max / 1000)
+        self._notices = Notices(spider.name, policy.give_up / 1000, policy.backoff_max / 1000, policy.lease / 1000)
         self.seed_fault = SeedFault(crawler.settings, spider)
         self._planting = Planting(spider, self.admissions, self.ledger)
         self._ack_in_time = max(1, policy.capacity // 4)  # acks that are worth an exchange at once
@@ -259,6 +259,8 @@ class Worker:
         self._notices.gone(reply.gone)
         if reply.gone:
             self._stats.inc_value("frontier/hosts_given_up", len(reply.gone))
+        if not (len(self.ledger) or len(self.outbox) or len(self.locals) or self._closing.is_set()):
+            self._notices.waits(reply)
         self.on_reply()
 
     def _roll_back(self, shard: bytes, reply: Reply) -> None:

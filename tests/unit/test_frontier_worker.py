@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -230,3 +232,35 @@ def test_a_host_that_says_not_now_to_media_is_left_alone_too() -> None:
         assert 0 <= ago < 1000
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("more", "held", "told"),
+    [
+        ({}, 0, True),
+        ({"idle": 9_000}, 0, False),  # somebody finished something lately
+        ({"leased": 0}, 0, False),
+        ({"next_due": 3000}, 0, False),  # a host only waits for its turn
+        ({"paused": True}, 0, False),
+        ({}, 1, False),  # it is this worker that holds it
+    ],
+    ids=["waits", "news", "none-leased", "due", "paused", "own"],
+)
+def test_a_worker_that_waits_for_what_others_hold_says_so_once(
+    more: dict[str, Any], held: int, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        worker = worker_of(FRONTIER_LEASE=60)
+        hear(worker, *(lease(str(n)) for n in range(held)))
+        assert worker.reply is not None
+        reply = replace(worker.reply, **{"leased": 5, "queued": 3, "idle": 12_000, "leases": [], **more})
+        for _ in range(2):
+            worker.apply(worker.collect(2), reply)
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == told
+    for line in lines:
+        assert "other workers hold, 5 requests, and none was finished for 12 s" in line
+        assert line.endswith("come back within FRONTIER_LEASE=60 s")
