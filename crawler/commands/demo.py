@@ -7,7 +7,6 @@ import signal
 import sys
 from typing import NoReturn
 
-from rich.console import Console
 from scrapy.commands import ScrapyCommand
 
 from crawler.commands.spider import one_line_flags
@@ -38,6 +37,8 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Exit code 0: every page fetched, none twice but for a kill; 1: not so; 2: bad flags; 130: Ctrl-C."""
+        from rich.console import Console
+
         from crawler.demo import Plan, run
 
         signal.signal(signal.SIGTERM, _interrupt)

@@ -42,7 +42,7 @@ def status(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> Non
 
 def watch(frontier: Frontier, opts: argparse.Namespace, rest: list[str]) -> None:
     """The numbers, live, until Ctrl-C or the end of the run."""
-    from crawler.commands.watch import watch as show
+    from crawler.frontier.watch import watch as show
 
     with contextlib.suppress(KeyboardInterrupt):
         show(frontier.control, frontier.dead, frontier.name)

@@ -67,6 +67,7 @@ class StartClaim:
         self._changed = asyncio.Event()
         self._from: int | None = None  # where the outbox stood when the claim was first granted
         worker.on_reply = self._changed.set
+        worker.start_wish.text = "want"  # with the worker's first message: one round trip less to its first request
 
     def release(self) -> None:
         """Whoever waits looks again: the crawl is over, or this worker closes."""

@@ -86,7 +86,7 @@ class Link:
         return not self._down
 
     def start(self) -> None:
-        """Begins exchanging in the background."""
+        """Begins exchanging in the background, when there is something to say: the first exchange was by hand."""
         self._task = asyncio.create_task(self._run(), name="frontier exchange")
 
     def kick(self) -> None:
@@ -124,15 +124,12 @@ class Link:
 
     async def _run(self) -> None:
         try:
+            await self._rest()
             while not self._stopping:
                 self._kick.clear()
                 await self.exchange()
                 await asyncio.sleep(_MIN_GAP)
-                pause = self._side.delay()
-                if pause > 0 and not self._stopping:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(pause):
-                            await self._kick.wait()
+                await self._rest()
         except asyncio.CancelledError:
             raise
         except ResponseError as error:
@@ -140,6 +137,14 @@ class Link:
         except Exception as error:  # an error that nobody sees would end the crawl as "finished" with nothing done
             logger.critical("The frontier's exchange failed, the crawl can't go on: %s", error, exc_info=True)
             await self._on_crash(error)
+
+    async def _rest(self) -> None:
+        """Until it is time for the next exchange, or somebody asks for it."""
+        pause = self._side.delay()
+        if pause > 0 and not self._stopping:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._kick.wait()
 
     async def _carry(self, message: Message) -> Reply:
         if callable(self._send):

@@ -57,7 +57,7 @@ def frontier(quick: bool) -> Any:
 
 def start(quick: bool) -> Any:
     """How long a worker takes to its first request."""
-    return bench_worker.measure_start(2 if quick else 20)
+    return bench_worker.measure_start(2 if quick else 15)
 
 
 def exchange(quick: bool) -> Any:

@@ -133,7 +133,7 @@ def measure(
 
 def measure_start(runs: int) -> list[dict[str, Any]]:
     """Milliseconds from the making of a worker's process to its first request, in turns with Scrapy alone."""
-    found: dict[str, list[float]] = {"memory": [], "ours": []}
+    found: dict[str, list[float]] = {"memory": [], "lean": [], "ours": []}
     with RedisServer() as server, server.client() as client, SiteProcess(plain_site(20)) as site:
         for _ in range(runs):
             for mode, row in found.items():

@@ -4,8 +4,8 @@
 
 In the environment, too: BENCH_CONCURRENT, BENCH_SECONDS (stop after so many), BENCH_BORN (when the process was made),
 BENCH_TURNS (seconds of each turn with and without metrics, for ours).
-MODE: memory (Scrapy alone), scrapy-redis, bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page),
-compact (the same with CompactDupeFilter).
+MODE: memory (Scrapy alone), lean (Scrapy alone without the two doors that this project leaves out), scrapy-redis,
+bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page), compact (the same with CompactDupeFilter).
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from typing import Any
 import scrapy
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import Response
+from scrapy.settings.default_settings import EXTENSIONS_BASE
 
+DOORS = (".TelnetConsole", ".RemoteControl")
 PEERS: dict[str, dict[str, Any]] = {
     "memory": {},
+    "lean": {"EXTENSIONS_BASE": {name: order for name, order in EXTENSIONS_BASE.items() if not name.endswith(DOORS)}},
     "scrapy-redis": {
         "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
         "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",

@@ -15,12 +15,12 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
 from crawler.canonical import CanonicalFingerprinter
-from crawler.commands.watch import watch
 from crawler.dedup import BloomDupeFilter
 from crawler.frontier import payload
 from crawler.frontier.control import Control
 from crawler.frontier.deadletters import DeadLetters
 from crawler.frontier.seedkey import SeedKey
+from crawler.frontier.watch import watch
 from tests.integration import frontier_spiders
 from tests.support.frontier_command import BASE, SEED_KEY, FakeWorker, Frontier, request
 

@@ -41,6 +41,17 @@ async def started(worker: Worker, claim: StartClaim) -> asyncio.Task[bool]:
     return waiting
 
 
+def test_a_worker_asks_for_the_claim_with_its_first_message() -> None:
+    async def main() -> None:
+        worker = Worker()
+        claim = StartClaim(worker, lambda: None, lambda: False)  # type: ignore[arg-type]
+        assert worker.start_wish.message(0) == "want"
+        worker.hear("yours")
+        assert await claim.claim(), "no further exchange is needed"
+
+    asyncio.run(main())
+
+
 def test_who_lost_the_claim_goes_on_when_nobody_has_it_any_more() -> None:
     async def main() -> None:
         worker = Worker()

@@ -65,8 +65,8 @@ def test_a_link_that_is_kicked_and_stopped_in_one_breath_stops_at_once() -> None
         for _ in range(20):
             side = Side()
             link = Link(side, prompt, no_crash)
+            await link.exchange()
             link.start()
-            await until(lambda side=side: bool(side.applied))  # type: ignore[misc]
             await asyncio.sleep(0.01)  # it waits for the next kick now
             link.kick()
             began = asyncio.get_running_loop().time()
@@ -81,12 +81,28 @@ def test_a_kick_is_answered_without_waiting() -> None:
     async def main() -> None:
         side = Side()
         link = Link(side, prompt, no_crash)
+        await link.exchange()
         link.start()
         for count in range(1, 5):
             await until(lambda count=count: len(side.applied) >= count)  # type: ignore[misc]
             link.kick()
         await link.stop()
         assert side.applied[:4] == [1, 2, 3, 4]
+
+    run(main())
+
+
+def test_a_link_that_starts_says_nothing_until_it_is_asked() -> None:
+    async def main() -> None:
+        side = Side()
+        link = Link(side, prompt, no_crash)
+        await link.exchange()
+        link.start()
+        await asyncio.sleep(0.02)  # longer than the gap between two exchanges
+        assert side.applied == [1], "what a worker has to say first, its start requests, would wait for this one"
+        link.kick()
+        await until(lambda: len(side.applied) == 2)
+        await link.stop()
 
     run(main())
 
@@ -165,6 +181,7 @@ def test_an_error_that_will_not_pass_is_seen() -> None:
     async def main() -> None:
         link = Link(Side(), broken, crash)
         link.start()
+        link.kick()
         await until(lambda: bool(crashes))
         await link.stop()
 

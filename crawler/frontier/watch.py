@@ -1,4 +1,7 @@
-"""The live view of a frontier in a terminal: a table that is drawn anew each second; elsewhere one line per change."""
+"""The live view of a frontier in a terminal: a table that is drawn anew each second; elsewhere one line per change.
+
+Not among the commands: Scrapy imports all of those whenever it starts, and rich takes longer than the others together.
+"""
 
 from __future__ import annotations
 
