@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scrapy.settings import default_settings
 
+from crawler.consoles import imported_late
 from crawler.env import Env
 
 _env = Env.load()
@@ -149,12 +150,7 @@ METRICS_SD_FILE = _env.text("METRICS_SD_FILE")  # this worker's address, for Pro
 LOG_LEVEL = _env.choice("LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
-# Scrapy would import both all the same, and aiohttp for the second: a fifth of a worker's start.
-EXTENSIONS_BASE = {
-    name: order
-    for name, order in default_settings.EXTENSIONS_BASE.items()
-    if not name.endswith((".TelnetConsole", ".RemoteControl"))
-}
+EXTENSIONS_BASE = imported_late(default_settings.EXTENSIONS_BASE)  # Scrapy would import both all the same
 # The cookies middleware would ask the internet for the list of public suffixes, and hold up everything meanwhile.
 os.environ.setdefault("TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS", "")  # nothing: the list that its package brings
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"

@@ -4,7 +4,7 @@
 
 In the environment, too: BENCH_CONCURRENT, BENCH_SECONDS (stop after so many), BENCH_BORN (when the process was made),
 BENCH_TURNS (seconds of each turn with and without metrics, for ours).
-MODE: memory (Scrapy alone), lean (Scrapy alone without the two doors that this project leaves out), scrapy-redis,
+MODE: memory (Scrapy alone), lean (Scrapy alone without the two consoles that this project imports late), scrapy-redis,
 bloomfilter (scrapy-redis-bloomfilter), ours (this project's settings page), compact (the same with CompactDupeFilter).
 """
 

@@ -102,6 +102,7 @@ SETTINGS = {
     "POSTGRES_TABLE": "integration/test_output_postgres.py::test_a_crawl_whose_server_goes_away_loses_nothing",
     # metrics
     "EXTENSIONS": _CRAWL,
+    "EXTENSIONS_BASE": "integration/test_start_modules.py::test_a_worker_imports_only_what_it_needs",
     "METRICS_ENABLED": _ENV_FILE,
     "METRICS_HOST": "e2e/test_metrics.py::test_an_unusable_address_is_one_line",
     "METRICS_PORT": _CRAWL,

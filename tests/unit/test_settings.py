@@ -58,6 +58,7 @@ WIRING = {
     "EXTENSIONS_BASE": {
         "scrapy.extensions.corestats.CoreStats": 0,
         "scrapy.extensions.logcount.LogCount": 0,
+        "crawler.consoles.TelnetConsole": 0,
         "scrapy.extensions.memusage.MemoryUsage": 0,
         "scrapy.extensions.memdebug.MemoryDebugger": 0,
         "scrapy.extensions.closespider.CloseSpider": 0,
@@ -65,6 +66,7 @@ WIRING = {
         "scrapy.extensions.logstats.LogStats": 0,
         "scrapy.extensions.spiderstate.SpiderState": 0,
         "scrapy.extensions.throttle.AutoThrottle": 0,
+        "crawler.consoles.RemoteControl": 0,
     },
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
