@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from scrapy import Spider
     from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
@@ -14,9 +15,9 @@ logger = logging.getLogger(__name__)
 NOBODY = ("contact not set", "https://example.org/about-our-crawler")
 
 
-def warn(settings: BaseSettings) -> None:
-    """Logs the line."""
-    agent = str(settings.get("USER_AGENT"))
+def warn(settings: BaseSettings, spider: type[Spider]) -> None:
+    """Logs the line. Scrapy takes a spider's own attribute ``user_agent`` before the setting."""
+    agent = str(getattr(spider, "user_agent", settings.get("USER_AGENT")))
     if any(text in agent for text in NOBODY):
         logger.warning(
             "The user agent, %s, names nobody to write to: set CONTACT in .env (or the environment) to a page or an "

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -66,7 +67,7 @@ class Command(crawl.Command):
         spider_class.update_settings(settings)
         unused.warn(settings)
         misspelt.warn(settings, Env.load().all())
-        contact.warn(settings)
+        contact.warn(settings, spider_class)
         crawler = _Crawler(spider_class, self.settings, log)
         crawler.signals.connect(self._warn_if_feeds_unused, signal=signals.engine_started)
         reasons: list[str] = []
@@ -107,8 +108,9 @@ def _failed_reasons() -> frozenset[str]:
     return FAILED_REASONS
 
 
-def _start_urls(spider: Spider | None) -> list[str]:
-    return [str(url) for url in getattr(spider, "start_urls", None) or ()]
+def _start_urls(spider: Spider | None) -> Iterator[str]:
+    """One after the other: a spider may have a generator without end."""
+    return (str(url) for url in getattr(spider, "start_urls", None) or ())
 
 
 def _process(settings: Settings, log: _HeldLog) -> AsyncCrawlerProcess:

@@ -7,6 +7,7 @@ that came to its end, 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 # Scrapy's or the guard's count → what was refused, what decides that.
@@ -24,5 +25,5 @@ def line(stats: Mapping[str, Any], start_urls: Iterable[str]) -> str:
     reasons = [f"{what} ({by})" for name, (what, by) in _REASONS.items() if stats.get(name)]
     if pages > 0 or not reasons:
         return ""
-    begun = ", ".join(list(start_urls)[:3])
-    return f"No page was fetched{f' from {begun}' if begun else ''}: requests were refused {'; '.join(reasons)}"
+    begun = ", ".join(islice(start_urls, 3))
+    return f"This worker fetched no page{f' from {begun}' if begun else ''}: requests were refused {'; '.join(reasons)}"

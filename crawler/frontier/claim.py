@@ -82,7 +82,8 @@ class StartClaim:
                 self._worker.start_wish.text = "hold" if reply.start == "yours" else ""
                 self._from = self._worker.outbox.tail if self._from is None else self._from
                 return reply.start == "yours"
-            await self._next_reply()
+            # While another executes start(), which may take hours, the usual exchanges tell soon enough that it ended.
+            await self._next_reply(soon=reply is None or reply.start != "other")
         return False
 
     async def may_continue(self) -> bool:
@@ -107,7 +108,8 @@ class StartClaim:
         self._worker.start_wish.end(Span(self._from or 0, self._worker.outbox.tail), failed)
         self._kick()
 
-    async def _next_reply(self) -> None:
+    async def _next_reply(self, *, soon: bool = True) -> None:
         self._changed.clear()
-        self._kick()
+        if soon:
+            self._kick()
         await self._changed.wait()

@@ -227,4 +227,4 @@ def test_the_last_line_of_a_crawl_whose_start_was_refused_says_why(
     done = run_scrapy(["crawl", "site", "-a", f"start={page}{path}"], env, cwd=project)
     assert done.returncode == 0
     last = done.stderr.splitlines()[-1]
-    assert f"WARNING: No page was fetched from {page}{path}: requests were refused {said}" in last
+    assert f"WARNING: This worker fetched no page from {page}{path}: requests were refused {said}" in last

@@ -52,6 +52,26 @@ def test_a_worker_asks_for_the_claim_with_its_first_message() -> None:
     asyncio.run(main())
 
 
+def test_who_waits_for_the_start_of_another_asks_for_no_exchange_of_its_own() -> None:
+    """It would ask again with each reply, a hundred times a second, for as long as start() takes elsewhere."""
+
+    async def main() -> None:
+        worker, kicks = Worker(), []
+        claim = StartClaim(worker, lambda: kicks.append(1), lambda: False)  # type: ignore[arg-type]
+        waiting = asyncio.create_task(claim.claim())
+        await asyncio.sleep(0)
+        assert len(kicks) == 1, "nobody has told it yet"
+        for _ in range(5):
+            worker.hear("other")
+            for _ in range(3):
+                await asyncio.sleep(0)
+        assert len(kicks) == 1
+        worker.hear("yours")
+        assert await waiting
+
+    asyncio.run(main())
+
+
 def test_who_lost_the_claim_goes_on_when_nobody_has_it_any_more() -> None:
     async def main() -> None:
         worker = Worker()

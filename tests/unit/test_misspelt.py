@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from scrapy import Spider
 from scrapy.settings import Settings
 
 from crawler.commands import contact, misspelt
@@ -64,11 +65,13 @@ def test_what_others_name_is_left_alone(caplog: pytest.LogCaptureFixture) -> Non
 
 @pytest.mark.parametrize("nobody", contact.NOBODY)
 def test_a_user_agent_without_an_address_is_told(caplog: pytest.LogCaptureFixture, nobody: str) -> None:
-    contact.warn(Settings({"USER_AGENT": f"shop/1.0 (+{nobody})"}))
+    contact.warn(Settings({"USER_AGENT": f"shop/1.0 (+{nobody})"}), Spider)
     assert len(caplog.messages) == 1
     assert f"shop/1.0 (+{nobody}), names nobody to write to: set CONTACT in .env" in caplog.messages[0]
     caplog.clear()
-    contact.warn(Settings({"USER_AGENT": "shop/1.0 (+https://shop.example/bot)"}))
+    contact.warn(Settings({"USER_AGENT": "shop/1.0 (+https://shop.example/bot)"}), Spider)
+    own = type("Own", (Spider,), {"user_agent": "shop/1.0 (+https://shop.example/bot)"})
+    contact.warn(Settings({"USER_AGENT": f"shop/1.0 (+{nobody})"}), own)
     assert caplog.messages == []
 
 

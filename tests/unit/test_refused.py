@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import pytest
 
 from crawler.commands.refused import line
@@ -22,7 +24,8 @@ START = ["https://a.example/"]
     ],
 )
 def test_each_refusal_is_told_with_what_decides_it(stats: dict[str, int], said: str) -> None:
-    assert line(stats, START).startswith(f"No page was fetched from https://a.example/: requests were refused {said}")
+    begins = f"This worker fetched no page from https://a.example/: requests were refused {said}"
+    assert line(stats, START).startswith(begins)
 
 
 @pytest.mark.parametrize(
@@ -35,3 +38,7 @@ def test_each_refusal_is_told_with_what_decides_it(stats: dict[str, int], said: 
 )
 def test_a_crawl_that_got_a_page_or_met_no_refusal_says_nothing(stats: dict[str, int]) -> None:
     assert line(stats, START) == ""
+
+
+def test_no_more_of_the_start_is_told_than_a_line_holds() -> None:
+    assert line({"guard/refused": 9}, repeat("http://a/")).count("http://a/") == 3
