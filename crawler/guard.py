@@ -174,7 +174,7 @@ def refuses_private(settings: BaseSettings) -> Callable[[str], bool] | None:
 
     Names are not resolved here: what resolves to a private address is refused later.
     """
-    middlewares = settings.getwithbase("DOWNLOADER_MIDDLEWARES")
+    middlewares = settings.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")
     path = f"{PrivateAddressGuard.__module__}.{PrivateAddressGuard.__qualname__}"
     if middlewares.get(path) is None or config.flag(settings, "CRAWLER_ALLOW_PRIVATE", False):
         return None

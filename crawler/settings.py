@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from scrapy.settings import default_settings
+from scrapy.settings import default_settings as scrapys
 
 from crawler.consoles import imported_late
 from crawler.env import Env
@@ -43,11 +43,12 @@ CONCURRENT_REQUESTS = _env.integer("CONCURRENT_REQUESTS", 16, low=1)  # in fligh
 CONCURRENT_ITEMS = _env.integer("CONCURRENT_ITEMS", 16, low=1)  # Scrapy starts so many tasks for each response
 CONCURRENT_REQUESTS_PER_DOMAIN = _env.integer("CONCURRENT_REQUESTS_PER_DOMAIN", 1, low=1)  # in flight at one site
 AUTOTHROTTLE_ENABLED = False  # it would tune each worker alone; the frontier keeps the pace for all of them
-DOWNLOADER_MIDDLEWARES = {
+DOWNLOADER_MIDDLEWARES_BASE = {  # yours go into DOWNLOADER_MIDDLEWARES, here or in a spider, and add to these
+    **scrapys.DOWNLOADER_MIDDLEWARES_BASE,
     "crawler.guard.SchemeGuard": 935,
     "crawler.guard.PrivateAddressGuard": 940,
     "crawler.robots.RobotsCache": 945,
-    "crawler.frontier.Politeness": 950,
+    "crawler.frontier.politeness.Politeness": 950,
     # Scrapy's own lets through what waits while robots.txt is fetched (crawler/robots.py).
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "crawler.robots.RobotsTxtMiddleware": 100,
@@ -56,9 +57,9 @@ DOWNLOADER_MIDDLEWARES = {
     "crawler.compression.HttpCompressionMiddleware": 590,
     # Scrapy's own two would drop a redirect to another spelling of the same page as a duplicate.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
-    "crawler.canonical.RedirectMiddleware": 600,
+    "crawler.canonical.redirects.RedirectMiddleware": 600,
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
-    "crawler.canonical.MetaRefreshMiddleware": 580,
+    "crawler.canonical.redirects.MetaRefreshMiddleware": 580,
 }
 
 # --- What a site can do to us: see docs/security.md
@@ -91,9 +92,10 @@ DEDUP_RECENT_SIZE = _env.integer("DEDUP_RECENT_SIZE", 1_000_000, low=2)  # for L
 
 # --- The shared frontier
 SCHEDULER = "crawler.frontier.Scheduler" if FRONTIER == "redis" else "scrapy.core.scheduler.Scheduler"
-SPIDER_MIDDLEWARES = {
-    "crawler.frontier.StartOnce": 10,
-    "crawler.canonical.AuditMiddleware": 20,
+SPIDER_MIDDLEWARES_BASE = {  # yours: SPIDER_MIDDLEWARES
+    **scrapys.SPIDER_MIDDLEWARES_BASE,
+    "crawler.frontier.start.StartOnce": 10,
+    "crawler.canonical.audit.AuditMiddleware": 20,
     "crawler.itemkeys.ItemFingerprint": 40,
 }
 SCHEDULER_PERSIST = _env.flag("SCHEDULER_PERSIST", True)  # 0: a finished run frees its memory
@@ -129,16 +131,20 @@ FEEDS = {f"%(feed_dir)s/%(name)s/{_FEED}": {"format": "jsonlines", "batch_item_c
 FEED_URI_PARAMS = "crawler.feeds.uri_params"
 FEED_STORAGES = {"": "crawler.feeds.LocalFeedStorage", "file": "crawler.feeds.LocalFeedStorage"}
 FEED_EXPORT_ENCODING = "utf-8"
-ITEM_PIPELINES = {  # yours: "crawler.pipelines.Tidy": 100
-    "crawler.output.RedisPipeline": 900,  # does nothing without REDIS_PIPELINE_ENABLED
-    "crawler.output.PostgresPipeline": 910,  # does nothing without POSTGRES_URL
+ITEM_PIPELINES: dict[str, int | None] = {}  # yours: "crawler.pipelines.Tidy": 100
+ITEM_PIPELINES_BASE = {
+    "crawler.output.redis_list.RedisPipeline": 900,  # does nothing without REDIS_PIPELINE_ENABLED
+    "crawler.output.postgres.PostgresPipeline": 910,  # does nothing without POSTGRES_URL
 }
 REDIS_PIPELINE_ENABLED = _env.flag("REDIS_PIPELINE_ENABLED", False)
 POSTGRES_URL = _env.text("POSTGRES_URL")  # postgresql://user:password@host/database
 POSTGRES_TABLE = _env.text("POSTGRES_TABLE", "items")
 
 # --- Metrics: /metrics, /healthz, /readyz and /livez of each worker; a port that is taken moves on to the next
-EXTENSIONS = {"crawler.metrics.MetricsExtension": 500}
+EXTENSIONS_BASE = {  # yours: EXTENSIONS
+    **imported_late(scrapys.EXTENSIONS_BASE),
+    "crawler.metrics.extension.MetricsExtension": 500,
+}
 METRICS_ENABLED = _env.flag("METRICS_ENABLED", True)
 METRICS_HOST = _env.text("METRICS_HOST", "127.0.0.1")
 METRICS_PORT = _env.integer("METRICS_PORT", 9410, high=65535)
@@ -150,7 +156,6 @@ METRICS_SD_FILE = _env.text("METRICS_SD_FILE")  # this worker's address, for Pro
 LOG_LEVEL = _env.choice("LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
-EXTENSIONS_BASE = imported_late(default_settings.EXTENSIONS_BASE)  # Scrapy would import both all the same
 # The cookies middleware would ask the internet for the list of public suffixes, and hold up everything meanwhile.
 os.environ.setdefault("TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS", "")  # nothing: the list that its package brings
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"

@@ -140,7 +140,7 @@ class Scheduler(BaseScheduler):
         self.link.start()
 
     def _check_start_once(self) -> None:
-        """A spider's own ``SPIDER_MIDDLEWARES`` replace those of the page: then nobody would ever run ``start()``."""
+        """Without it (an old page, a ``None``) nobody would ever run ``start()``."""
         from crawler.frontier.start import StartOnce
 
         if self.crawler.get_spider_middleware(StartOnce) is None:

@@ -49,13 +49,13 @@ def test_one_crawl(redis: redis_py.Redis, redis_url: str, tmp_path: Path) -> Non
     assert "/forbidden" not in site.hits  # BOT_NAME, ROBOTSTXT_USER_AGENT
     assert "/x/x/x/x/" not in site.hits  # FRONTIER_MAX_REPEATED_SEGMENTS
     assert "/a?utm_source=x" not in site.hits or "/a" not in site.hits  # REQUEST_FINGERPRINTER_CLASS
-    assert site.hits["/moved?utm_source=x"] == 1  # DOWNLOADER_MIDDLEWARES
+    assert site.hits["/moved?utm_source=x"] == 1  # DOWNLOADER_MIDDLEWARES_BASE
 
     lines = feed.read_text(encoding="utf-8").splitlines()  # FEEDS, FEED_DIR, FEED_URI_PARAMS, WORKER_NAME
     items = {item["title"]: item for item in map(json.loads, lines)}  # FEED_STORAGES: the torn line is gone
     assert set(items) == {"Start", "é", "A", "Moved"}  # DOWNLOAD_MAXSIZE
     assert any('"é"' in line for line in lines)  # FEED_EXPORT_ENCODING
-    assert all(item["fingerprint"] for item in items.values())  # SPIDER_MIDDLEWARES
+    assert all(item["fingerprint"] for item in items.values())  # SPIDER_MIDDLEWARES_BASE
 
     assert "{other:site:1}:meta" in keys  # SCHEDULER, REDIS_KEY_PREFIX, FRONTIER_SHARDS
     assert any(key.startswith("{other:site:1}:dedup:") for key in keys)  # DUPEFILTER_CLASS

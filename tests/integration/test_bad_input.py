@@ -213,10 +213,12 @@ def test_a_server_without_memory(env: dict[str, str]) -> None:
     assert line.startswith("Redis is full, nobody can join: raise its maxmemory")
 
 
-def test_spider_middlewares_of_ones_own_without_the_frontier_s(env: dict[str, str]) -> None:
+def test_spider_middlewares_without_the_frontier_s(env: dict[str, str]) -> None:
     """Such a crawl would wait for ever for somebody to run ``start()``."""
-    line = only_line(run(["crawl", "tiny", "-s", "SPIDER_MIDDLEWARES={}"], env))
-    assert line.startswith("SPIDER_MIDDLEWARES={}: without crawler.frontier.StartOnce the frontier never hears")
+    line = only_line(run(["crawl", "tiny", "-s", 'SPIDER_MIDDLEWARES={"crawler.frontier.StartOnce": null}'], env))
+    assert line.startswith(
+        "SPIDER_MIDDLEWARES={'crawler.frontier.StartOnce': None}: without crawler.frontier.StartOnce"
+    )
 
 
 def test_stored_filter_of_another_size_names_both(env: dict[str, str]) -> None:

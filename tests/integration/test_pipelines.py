@@ -17,7 +17,7 @@ from tests.support.shops import quotes_site
 def test_items_go_into_the_list_and_the_feed(
     redis: redis_py.Redis, redis_url: str, tmp_path: Path, key: str, list_name: str
 ) -> None:
-    """By a line of ITEM_PIPELINES."""
+    """By a line of ITEM_PIPELINES_BASE."""
     env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", WORKER_NAME="w1", REDIS_PIPELINE_ENABLED="1")
     with Pages(quotes_site(pages=2, per_page=3)) as site:
         done = run_scrapy(["crawl", "quotes", "-a", f"start={site.url}/", "-s", f"REDIS_ITEMS_KEY={key}"], env)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import redis as redis_py
+from scrapy.settings import default_settings
 
 from tests.e2e.crew import TEST_SPIDERS
 from tests.site import Site
@@ -24,7 +26,7 @@ def test_what_waits_for_robots_txt_is_judged_by_it(
     env = project_env(redis_url, tmp_path, DOWNLOAD_DELAY="0", CONCURRENT_REQUESTS_PER_DOMAIN="16", CRAWLER_ENV_FILE="")
     arguments = ["crawl", "private", "-a", f"start={books.url}", "-s", f"SPIDER_MODULES={TEST_SPIDERS}"]
     if theirs:  # Scrapy's own: when this case no longer sees the race, crawler/robots.py has served its time
-        arguments += ["-s", "DOWNLOADER_MIDDLEWARES={}"]
+        arguments += ["-s", f"DOWNLOADER_MIDDLEWARES_BASE={json.dumps(default_settings.DOWNLOADER_MIDDLEWARES_BASE)}"]
     done = run_scrapy(arguments, env)
     report = books.report()
     assert report.count("robots") == 1, done.stderr

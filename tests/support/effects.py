@@ -8,6 +8,7 @@ _ENV_FILE = "e2e/test_settings.py::test_an_env_file"
 _DUPEFILTERS = "integration/test_dedup_dupefilters.py::"
 _FRONTIER = "integration/test_frontier_settings.py::"
 _HERE = "unit/test_settings_effect.py::"
+_OWN = "integration/test_own_components.py::test_they_add_to_the_projects"
 _REDIS = "integration/test_connection.py::test_address"
 
 SETTINGS = {
@@ -54,7 +55,8 @@ SETTINGS = {
     "DOWNLOAD_HANDLERS": "unit/test_guard.py::test_handlers_that_resolve_elsewhere_are_refused_at_the_start",
     "HTTPPROXY_ENABLED": f"{_HERE}test_the_proxy_of_the_environment_is_trusted_if_it_is_used",
     "DOWNLOAD_MAXSIZE": _CRAWL,
-    "DOWNLOADER_MIDDLEWARES": _CRAWL,
+    **dict.fromkeys(("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"), _OWN),
+    "DOWNLOADER_MIDDLEWARES_BASE": _CRAWL,
     # same page or not
     "REQUEST_FINGERPRINTER_CLASS": _CRAWL,
     "CANONICAL_RULES": "unit/test_canonical_sources.py::test_three_sources_and_the_groups",
@@ -79,7 +81,7 @@ SETTINGS = {
     "DEDUP_SCOPE": "e2e/test_start.py::test_two_spiders_of_one_scope_share_the_pages_of_a_site",
     # frontier
     "SCHEDULER": _CRAWL,
-    "SPIDER_MIDDLEWARES": _CRAWL,
+    "SPIDER_MIDDLEWARES_BASE": _CRAWL,
     "SCHEDULER_PERSIST": "e2e/test_start.py::test_a_finished_run_frees_what_it_has_seen_where_nothing_shall_persist",
     "SCHEDULER_FLUSH_ON_START": "e2e/test_workers.py::test_a_second_crawl_is_run_2_and_says_what_it_keeps",
     "FRONTIER_RUN": _CRAWL,
@@ -96,12 +98,12 @@ SETTINGS = {
     "FEED_DIR": _CRAWL,
     "FEED_BATCH_ITEMS": "integration/test_feeds.py::test_feed_batch_items_begins_a_new_file",
     **dict.fromkeys(("FEEDS", "FEED_URI_PARAMS", "FEED_STORAGES", "FEED_EXPORT_ENCODING"), _CRAWL),
-    "ITEM_PIPELINES": "integration/test_pipelines.py::test_items_go_into_the_list_and_the_feed",
+    "ITEM_PIPELINES": _OWN,
+    "ITEM_PIPELINES_BASE": "integration/test_pipelines.py::test_items_go_into_the_list_and_the_feed",
     "REDIS_PIPELINE_ENABLED": "integration/test_pipelines.py::test_items_go_into_the_list_and_the_feed",
     "POSTGRES_URL": "integration/test_output_postgres.py::test_no_server_at_the_start_is_one_line",
     "POSTGRES_TABLE": "integration/test_output_postgres.py::test_a_crawl_whose_server_goes_away_loses_nothing",
     # metrics
-    "EXTENSIONS": _CRAWL,
     "EXTENSIONS_BASE": "integration/test_start_modules.py::test_a_worker_imports_only_what_it_needs",
     "METRICS_ENABLED": _ENV_FILE,
     "METRICS_HOST": "e2e/test_metrics.py::test_an_unusable_address_is_one_line",
