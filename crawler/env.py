@@ -84,9 +84,9 @@ class Env:
         """Whether the variable has a value, for settings that fall back to another one."""
         return name in self._values
 
-    def all(self) -> dict[str, str]:
+    def names(self) -> list[str]:
         """Every variable that has a value."""
-        return dict(self._values)
+        return list(self._values)
 
 
 def read_env_file(path: Path) -> dict[str, str]:

@@ -66,7 +66,7 @@ class Command(crawl.Command):
         settings = self.settings.copy()
         spider_class.update_settings(settings)
         unused.warn(settings)
-        misspelt.warn(settings, Env.load().all())
+        misspelt.warn(settings, Env.load().names())
         contact.warn(settings, spider_class)
         crawler = _Crawler(spider_class, self.settings, log)
         crawler.signals.connect(self._warn_if_feeds_unused, signal=signals.engine_started)

@@ -1,14 +1,14 @@
 """Names that begin as our settings do and are none: nothing reads them, so one line each says so.
 
-Names with another beginning are the user's own. A value is shown only beside the setting that was probably meant: that
-of any other name may be a secret.
+Names with another beginning are the user's own. No value is shown, it may be a secret: ``CRAWLER_PRIVATE_KEY`` is like
+``CRAWLER_PRIVATE_HOSTS``, and not meant for it.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from crawler.commands.unused import SHARED
@@ -36,22 +36,21 @@ _ALIKE = 0.8  # of two names as difflib measures it: one letter or two are wrong
 _SERVICE = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP)|$)")
 
 
-def warn(settings: BaseSettings, environment: Mapping[str, str]) -> None:
+def warn(settings: BaseSettings, environment: Iterable[str]) -> None:
     """Logs a line for each of the spider's settings, and each variable of the environment or ``.env``."""
-    names = {name: value for name, value in environment.items() if name.startswith(PREFIXES) and name not in KNOWN}
-    names = {name: value for name, value in names.items() if not _SERVICE.search(name)}
-    names |= {name: settings[name] for name in settings if name.startswith(PREFIXES) and name not in KNOWN}
-    for name, value in names.items():
-        logger.warning("%s", line(name, value))
+    names = [*(name for name in environment if not _SERVICE.search(name)), *settings]
+    for name in dict.fromkeys(names):
+        if name.startswith(PREFIXES) and name not in KNOWN:
+            logger.warning("%s", line(name))
 
 
-def line(name: str, value: object) -> str:
+def line(name: str) -> str:
     """What is said of an unknown name."""
     from difflib import get_close_matches  # only whoever mistypes pays for it
 
     meant = get_close_matches(name, sorted(KNOWN), 1, _ALIKE)
     return one_line(
-        f"{name}={value}: no such setting; did you mean {meant[0]}?"
+        f"{name}: no such setting; did you mean {meant[0]}?"
         if meant
         else f"{name}: no such setting, nothing reads it; docs/settings.md lists all"
     )

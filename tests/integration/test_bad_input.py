@@ -78,10 +78,10 @@ def test_settings_that_nothing_reads_and_an_agent_without_address_are_told(env: 
     )
     told = sorted(line.split("WARNING: ")[1] for line in done.stderr.splitlines() if "no such setting" in line)
     assert (done.returncode, told) == (0, [
-        "BLOOM_CAPCITY=5000: no such setting; did you mean BLOOM_CAPACITY?",
-        "DEDUP_SCOP=all: no such setting; did you mean DEDUP_SCOPE?",
-        "FRONTIER_LAESE=60: no such setting; did you mean FRONTIER_LEASE?",
-        "METRICS_PROT=1: no such setting; did you mean METRICS_PORT?",
+        "BLOOM_CAPCITY: no such setting; did you mean BLOOM_CAPACITY?",
+        "DEDUP_SCOP: no such setting; did you mean DEDUP_SCOPE?",
+        "FRONTIER_LAESE: no such setting; did you mean FRONTIER_LEASE?",
+        "METRICS_PROT: no such setting; did you mean METRICS_PORT?",
     ])  # fmt: skip
     assert done.stderr.count("names nobody to write to: set CONTACT") == 1
 
