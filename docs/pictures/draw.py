@@ -1,4 +1,4 @@
-"""Draws the README's pictures: ``python docs/pictures/draw.py``, from the project's root. The demo is a real run.
+"""Draws the README's pictures: ``PYTHONPATH=. python docs/pictures/draw.py``, from the project's root. The demo is a real run.
 
 ``demo.svg``: what `make demo ARGS=--kill` shows, a moment of its live panel and its end. ``architecture.svg``: the boxes
 and arrows below.
