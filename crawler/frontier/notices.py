@@ -48,9 +48,9 @@ class Notices:
         if reply.leased and reply.next_due < 0 and reply.idle >= _QUIET and not (reply.paused or self._waited):
             self._waited = True
             logger.info(
-                "Nothing to do here but what other workers hold, %d requests, and none was finished for %d s: if those "
-                "workers were killed, their requests come back within FRONTIER_LEASE=%g s",
-                reply.leased, reply.idle // 1000, self._lease,
+                "Nothing may start here: other workers hold %d requests, %d wait for their sites to be free, and none was "
+                "finished for %d s. If those workers were killed, their requests come back within FRONTIER_LEASE=%g s",
+                reply.leased, reply.queued, reply.idle // 1000, self._lease,
             )  # fmt: skip
 
     def misfits(self, keys: Iterable[str]) -> None:
