@@ -48,8 +48,8 @@ class Notices:
         if reply.leased and reply.next_due < 0 and reply.idle >= _QUIET and not (reply.paused or self._waited):
             self._waited = True
             logger.info(
-                "Nothing may start here: other workers hold %d requests, %d wait for their sites to be free, and none was "
-                "finished for %d s. If those workers were killed, their requests come back within FRONTIER_LEASE=%g s",
+                "Nothing may start here: other workers hold %d requests, %d wait for their sites to be free, and none "
+                "was finished for %d s. If those workers were killed, these come back within FRONTIER_LEASE=%g s",
                 reply.leased, reply.queued, reply.idle // 1000, self._lease,
             )  # fmt: skip
 
