@@ -98,6 +98,7 @@ def test_health_follows_the_exchange(site: Sites, tmp_path: Path) -> None:
         server.resume()
         wait_for(lambda: crew.ask("w1", "/healthz").status == 200, "healthy again", 15, every=0.2)
         address = crew.address("w1")
+        crew.fetched(crew.site.status()["fetched"] + 1)  # a page is under way, for two seconds
         crew.workers["w1"].terminate()  # from here on until the pages under way are through
         wait_for(lambda: get(f"http://{address}/readyz").status == 503, "not ready while it closes", 1.5)
         assert get(f"http://{address}/healthz").text == "ok\n"
